@@ -1,0 +1,1 @@
+"""A Celery beat scheduler in which every beat is active."""

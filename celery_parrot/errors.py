@@ -1,0 +1,61 @@
+"""Every exception the library raises, under one base: :class:`ParrotError`.
+
+A lost race is never an exception (it is a value); "I could not ask" always is.
+"""
+
+from __future__ import annotations
+
+
+class ParrotError(Exception):
+    """Anything this library raises on purpose."""
+
+
+class ConfigurationError(ParrotError, ValueError):
+    """A setting that cannot work. Raised at start-up, once, before anything is sent.
+
+    :ivar key: the setting's name, e.g. ``parrot_fire_lock_ttl``.
+    :ivar value: what it was set to.
+    :ivar fix: what to do about it, as an imperative sentence.
+    """
+
+    def __init__(self, key: str, value: object, reason: str, fix: str) -> None:
+        self.key, self.value, self.reason, self.fix = key, value, reason, fix
+        super().__init__(f"{key} = {value!r}: {reason}. {fix}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.key, self.value, self.reason, self.fix)
+
+
+class InvalidSchedule(ParrotError, ValueError):
+    """A schedule that cannot be built.
+
+    :ivar field: the name of the field at fault, e.g. ``expr`` or ``day_of_week``.
+    :ivar value: what that field holds.
+    :ivar reason: what is wrong with it and what would be right.
+    """
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        self.field, self.value, self.reason = field, value, reason
+        super().__init__(f"{field} = {value!r}: {reason}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.field, self.value, self.reason)
+
+
+class Unreachable(ParrotError):
+    """A backend could not be asked, or its answer was lost: the call may or may not have been carried out."""
+
+
+class MemoryLost(ParrotError):
+    """The coordinator no longer knows the epoch this process knew: it forgot, or is another server.
+
+    :ivar epoch: the epoch it answers with now, empty if it has none.
+    """
+
+    def __init__(self, epoch: str = "") -> None:
+        self.epoch = epoch
+        super().__init__(f"the coordinator's memory was lost (its epoch is now {epoch or 'unset'})")
+
+
+class TargetMissing(ParrotError):
+    """Raised by a task to say that what it was asked to run does not exist; recorded as ``target_missing``."""

@@ -1,0 +1,101 @@
+"""A schedule: when, what and policy. Definitions only; what happened to it is :class:`~.state.RunState`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+TASK_KIND = "task"
+"""The built-in kind: ``target`` is a Celery task name."""
+
+
+class Missed(StrEnum):
+    """What to do with a backlog whose oldest due time is more than ``parrot_on_time`` late."""
+
+    COALESCE = "coalesce"  # the latest only
+    CATCH_UP = "catch_up"  # each, in order, the newest catch_up_limit kept
+    SKIP = "skip"  # none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How a schedule behaves around its due times.
+
+    :ivar misfire_grace: seconds after which a due time is too late; None: never.
+    :ivar jitter: seconds; a due time is sent up to this much later, the same on every beat.
+    :ivar start_at: first possible due time, inclusive, UTC. ``end_at`` the last.
+    :ivar max_fires: how many automatic fires at most; exhausted means completed.
+    :ivar overlap: ``allow | skip | buffer_one | buffer_all``.
+    """
+
+    missed: Missed = Missed.COALESCE
+    misfire_grace: float | None = 300.0
+    catch_up_limit: int = 100
+    jitter: float = 0.0
+    start_at: datetime | None = None
+    end_at: datetime | None = None
+    max_fires: int | None = None
+    overlap: str = "allow"
+    exclusion_group: str | None = None
+    recover: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """One definition, with the field names that every door uses.
+
+    :ivar schedule_id: stable id; of a code schedule, its name.
+    :ivar store: ``code``, ``db`` or ``redis``.
+    :ivar target: what to run: a task name for kind ``task``, else the first argument of the kind's task.
+    :ivar kwargs: keyword arguments of the call (column ``metadata``).
+    :ivar options: ``apply_async`` options, e.g. ``queue``, ``priority``, ``expires``, ``headers``.
+    :ivar timezone: IANA name, where ``schedule_config`` has no ``tz``.
+    :ivar version: grows with each change of the definition.
+    """
+
+    schedule_id: str
+    name: str
+    target: str
+    schedule_type: str
+    schedule_config: Mapping[str, Any]
+    store: str = "code"
+    kind: str = TASK_KIND
+    method_name: str | None = None
+    prompt: str | None = None
+    target_id: str | None = None
+    tenant: str | None = None
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    timezone: str = "UTC"
+    enabled: bool = True
+    policy: Policy = field(default_factory=Policy)
+    version: int = 1
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One routed kind, from ``parrot_kinds``. The built-in kind ``task`` has no ``task`` of its own.
+
+    :ivar task: name of the Celery task that runs fires of this kind; None for ``task``.
+    :ivar queue: where its fires go unless the schedule's options say otherwise.
+    :ivar declared: listed in ``parrot_kinds``, as against the built-in.
+    """
+
+    name: str
+    task: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    time_limit: float | None = None
+    soft_time_limit: float | None = None
+    max_in_flight: int | None = None
+    exclusion_group: str | None = None
+    reap_after: float | None = None
+    progress: bool = False
+    overlap: str | None = None
+    misfire_grace: float | None = None
+    declared: bool = True
