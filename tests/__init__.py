@@ -1,0 +1,1 @@
+"""The tests. tests/README.md says how to run them and what they need."""

@@ -1,0 +1,1 @@
+"""What the tests share: servers, processes, a breakable network, and the one way to wait."""
