@@ -1,0 +1,110 @@
+"""Local readings: what a wall clock shows, before any zone is applied.
+
+A reading is a number of seconds since a naive 1970-01-01T00:00. A :class:`Readings` names some of them; :mod:`.wall` turns them into instants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from .days import DayRule
+from .instants import DAY, EPOCH_ORDINAL
+
+
+class Readings(Protocol):
+    """A set of local readings that can be searched both ways without walking through it."""
+
+    def next(self, reading: int) -> int | None:
+        """The smallest at or after ``reading``; None if there is none within 50 years or the calendar ends."""
+        ...
+
+    def prev(self, reading: int) -> int | None:
+        """The greatest at or before ``reading``; None if there is none within 50 years or the calendar begins."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OneReading:
+    """The reading ``at`` and no other."""
+
+    at: int
+
+    def next(self, reading: int) -> int | None:
+        return self.at if reading <= self.at else None
+
+    def prev(self, reading: int) -> int | None:
+        return self.at if reading >= self.at else None
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarReadings:
+    """Every reading on a day of ``days`` at a minute of ``minutes`` and a second of ``seconds``.
+
+    :ivar minutes: bit ``60 * hour + minute`` is set for each minute of the day that takes part; never 0.
+    :ivar seconds: bit ``second`` is set for each second that takes part; never 0.
+    """
+
+    days: DayRule
+    minutes: int
+    seconds: int = 1
+
+    def next(self, reading: int) -> int | None:
+        day, second = divmod(reading, DAY)
+        ordinal = day + EPOCH_ORDINAL
+        found = self.days.next(ordinal)
+        if found == ordinal:
+            at = self._next_in_day(second)
+            if at is not None:
+                return day * DAY + at
+            found = self.days.next(ordinal + 1)
+        if found is None:
+            return None
+        return (found - EPOCH_ORDINAL) * DAY + _low(self.minutes) * 60 + _low(self.seconds)
+
+    def prev(self, reading: int) -> int | None:
+        day, second = divmod(reading, DAY)
+        ordinal = day + EPOCH_ORDINAL
+        found = self.days.prev(ordinal)
+        if found == ordinal:
+            at = self._prev_in_day(second)
+            if at is not None:
+                return day * DAY + at
+            found = self.days.prev(ordinal - 1)
+        if found is None:
+            return None
+        return (found - EPOCH_ORDINAL) * DAY + (self.minutes.bit_length() - 1) * 60 + self.seconds.bit_length() - 1
+
+    def _next_in_day(self, second: int) -> int | None:
+        minute, within = divmod(second, 60)
+        rest = self.minutes >> minute
+        if rest & 1:
+            later = self.seconds >> within
+            if later:
+                return second + _low(later)
+            rest &= -2
+        if not rest:
+            return None
+        return (minute + _low(rest)) * 60 + _low(self.seconds)
+
+    def _prev_in_day(self, second: int) -> int | None:
+        minute, within = divmod(second, 60)
+        rest = self.minutes & ((2 << minute) - 1)
+        if rest >> minute:
+            earlier = self.seconds & ((2 << within) - 1)
+            if earlier:
+                return minute * 60 + earlier.bit_length() - 1
+            rest ^= 1 << minute
+        if not rest:
+            return None
+        return (rest.bit_length() - 1) * 60 + self.seconds.bit_length() - 1
+
+
+def _low(mask: int) -> int:
+    """The lowest bit set in ``mask``."""
+    return (mask & -mask).bit_length() - 1
+
+
+def minutes_of_day(hours: int, minutes: int) -> int:
+    """The mask of minutes of the day from a mask of ``hours`` and one of ``minutes``."""
+    return sum(minutes << 60 * hour for hour in range(24) if hours >> hour & 1)

@@ -1,0 +1,51 @@
+"""From a schedule type and its config to a trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from celery_parrot.errors import InvalidSchedule
+
+from . import cron, interval
+from .base import Trigger
+from .options import Context, Options, aware
+from .zones import zone
+
+_Builder = Callable[[Options], Trigger]
+_TYPES: dict[str, tuple[_Builder, frozenset[str]]] = {
+    "interval": (interval.from_interval, interval.KEYS),
+    "every_n_hours": (interval.from_hours, frozenset({"n", "offset"})),
+    "cron": (cron.from_cron, cron.KEYS),
+    "crontab": (cron.from_cron, cron.KEYS),
+}
+SCHEDULE_TYPES = tuple(_TYPES)
+"""Every name that :func:`build` knows."""
+
+
+def build(
+    schedule_type: str,
+    config: Mapping[str, Any],
+    *,
+    schedule_id: str = "",
+    created_at: datetime | None = None,
+    timezone: str = "UTC",
+) -> Trigger:
+    """The trigger that ``config`` describes.
+
+    :param schedule_type: one of :data:`SCHEDULE_TYPES`.
+    :param config: its keys, as JSON has them; ``tz``, ``dst_gap`` and ``dst_fold`` are accepted by every type. Null counts as absent.
+    :param schedule_id: hashed by ``H`` and ``random_within_window``; the same id, the same times.
+    :param created_at: where relative times start; a naive one is a reading in ``timezone``.
+    :param timezone: the zone of a config without ``tz``.
+    :raises InvalidSchedule: naming the key at fault; also if nothing would ever be due.
+    """
+    if schedule_type not in _TYPES:
+        raise InvalidSchedule("schedule_type", schedule_type, f"must be one of {', '.join(SCHEDULE_TYPES)}")
+    if not isinstance(config, Mapping):
+        raise InvalidSchedule("schedule_config", config, "must be an object of keys and values")
+    if created_at is not None:
+        created_at = aware("created_at", created_at, zone(timezone), "next_valid", "first")
+    builder, keys = _TYPES[schedule_type]
+    return builder(Options(config, Context(schedule_id, created_at, timezone), keys))

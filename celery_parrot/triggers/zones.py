@@ -1,0 +1,134 @@
+"""Time zones as stretches of constant offset.
+
+``zoneinfo`` answers "what is the offset at t" but not "when does it change". The changes are found by probing once a week and bisecting, a year
+at a time and only for years that are asked for; every zone keeps what it found. No zone of the tz database since 1900 leaves an offset and
+returns to it within a week (a test reads the database itself and proves that none is overlooked).
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from celery_parrot.errors import InvalidSchedule
+
+from .instants import DAY, EPOCH, MAX_SECOND, MIN_SECOND
+
+_BLOCK = 31_556_952
+_STEP = 7 * DAY
+_FIXED = re.compile(r"UTC([+-])(\d\d):?(\d\d)", re.IGNORECASE)
+# Readings near the ends of the calendar do not fit a datetime; the offset there is that of two days inside.
+_FIRST, _LAST = MIN_SECOND + 2 * DAY, MAX_SECOND - 2 * DAY
+
+
+class Stretch(NamedTuple):
+    """Instants ``start <= t < end`` (seconds since the epoch) that share one offset.
+
+    :ivar offset: seconds to add to UTC to get the local reading.
+    :ivar before: the offset right before ``start``; ``after`` that from ``end`` on. Equal to ``offset`` where nothing changes.
+    """
+
+    start: int
+    end: int
+    offset: int
+    before: int
+    after: int
+
+
+class Zone:
+    """One time zone, asked by instants in seconds since the epoch.
+
+    :ivar key: the name the zone was asked for by.
+    """
+
+    __slots__ = ("_blocks", "_fixed", "_info", "key")
+
+    def __init__(self, key: str, info: tzinfo) -> None:
+        self.key = key
+        self._info = info
+        self._blocks: dict[int, tuple[Stretch, ...]] = {}
+        self._fixed: Stretch | None = None
+        if isinstance(info, timezone):
+            offset = self.offset(0)
+            self._fixed = Stretch(MIN_SECOND - DAY, MAX_SECOND + DAY, offset, offset, offset)
+
+    def __repr__(self) -> str:
+        return f"Zone({self.key!r})"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return zone, (self.key,)
+
+    @property
+    def info(self) -> tzinfo:
+        """The zone as ``datetime`` takes it."""
+        return self._info
+
+    def stretch(self, second: int) -> Stretch:
+        """The stretch that ``second`` lies in."""
+        if self._fixed is not None:
+            return self._fixed
+        number = second // _BLOCK
+        block = self._blocks.get(number)
+        if block is None:
+            block = self._blocks[number] = self._probe(number * _BLOCK)
+        for stretch in block:
+            if second < stretch.end:
+                return stretch
+        raise AssertionError("a block covers its year")
+
+    def offset(self, second: int) -> int:
+        """Seconds that the local reading is ahead of UTC at ``second``."""
+        at = EPOCH + timedelta(0, min(max(second, _FIRST), _LAST))
+        offset = at.astimezone(self._info).utcoffset()
+        return 0 if offset is None else offset.days * DAY + offset.seconds
+
+    def _probe(self, start: int) -> tuple[Stretch, ...]:
+        end = start + _BLOCK
+        edges = [(start, self.offset(start - 1), self.offset(start))]
+        low, known = start, edges[0][2]
+        while low < end - 1:
+            high = min(low + _STEP, end - 1)
+            if self.offset(high) != known:
+                at = self._bisect(low, high, known)
+                known = self.offset(at)
+                edges.append((at, edges[-1][2], known))
+                low = at
+            else:
+                low = high
+        edges.append((end, known, self.offset(end)))
+        return tuple(
+            Stretch(at, until, offset, before, after)
+            for (at, before, offset), (until, _, after) in zip(edges, edges[1:], strict=False)
+        )
+
+    def _bisect(self, low: int, high: int, known: int) -> int:
+        """The first second in ``(low, high]`` whose offset is not ``known``."""
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.offset(middle) == known:
+                low = middle
+            else:
+                high = middle
+        return high
+
+
+@lru_cache(maxsize=1024)
+def zone(key: str) -> Zone:
+    """The zone named ``key``: an IANA name, ``UTC``, or a fixed offset such as ``UTC+02:00``.
+
+    :raises InvalidSchedule: with field ``tz`` if there is no such zone on this host.
+    """
+    if key.upper() == "UTC":
+        return Zone("UTC", UTC)
+    if fixed := _FIXED.fullmatch(key):
+        sign, hours, minutes = fixed.groups()
+        if int(hours) < 24 and int(minutes) < 60:
+            ahead = timedelta(hours=int(hours), minutes=int(minutes))
+            return Zone(key.upper(), timezone(ahead if sign == "+" else -ahead))
+    try:
+        return Zone(key, ZoneInfo(key))
+    except (LookupError, ValueError, OSError, TypeError):
+        raise InvalidSchedule("tz", key, "no such time zone here; give an IANA name such as Europe/Madrid") from None
