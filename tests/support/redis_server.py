@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from tests.support.services import free_port
 from tests.support.waiting import wait_until
@@ -71,7 +73,13 @@ class PrivateRedis:
 
     def client(self, db: int = 0, **options: Any) -> redis.Redis:
         """A new client that fails fast; close it, or use it as a context manager."""
-        options = {"socket_timeout": 5, "socket_connect_timeout": 2, "decode_responses": True} | options
+        fixed: dict[str, Any] = {
+            "socket_timeout": 5,
+            "socket_connect_timeout": 2,
+            "decode_responses": True,
+            "retry": Retry(NoBackoff(), 0),
+        }
+        options = fixed | options
         return redis.Redis(host=self.host, port=self.port, db=db, **options)
 
     @property
