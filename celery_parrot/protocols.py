@@ -87,8 +87,10 @@ class Registration:
     """A schedule of this process that shares its mark through the coordinator.
 
     :ivar when: fingerprint of everything that decides due times. A registration with another fingerprint than the
-        stored one is an edit of *when*: it moves the mark to ``initial``.
-    :ivar initial: the mark if there is none yet; None: the coordinator's now.
+        stored one is an edit of *when*: the mark becomes ``initial`` (the coordinator's now if None), but never
+        moves back, unless nothing was decided since it was registered.
+    :ivar initial: the mark if there is none yet; None: the coordinator's now. Given for one-shots (just before
+        their instant) and by processes that knew the mark before.
     """
 
     schedule_id: str
@@ -115,11 +117,13 @@ class CommitReply:
     :ivar fires: the planned fires whose claim is now ours, in order (a due time someone else's claim already
         covers is left out, and the mark moves all the same; so are those over ``max_fires``).
     :ivar mark: the mark as it is now.
+    :ivar held: with ``HELD``, why (``person``, ``failures``).
     """
 
     schedule_id: str
     verdict: Verdict
     mark: datetime | None = None
+    held: str | None = None
     fires: tuple[PlannedFire, ...] = ()
     lost: int = 0
 
@@ -461,11 +465,13 @@ class Due:
     """A schedule as a store hands it to the planner.
 
     :ivar mark: the latest decided due time as the store knows it; the commit compares.
+    :ivar held: why it must not fire now (``person``, ``failures``), as last told; the commit judges again.
     """
 
     schedule: Schedule
     trigger: Trigger
     mark: datetime
+    held: str | None = None
 
 
 class ScheduleStore(Protocol):
@@ -499,7 +505,8 @@ class ScheduleStore(Protocol):
         ...
 
     def forget_marks(self) -> None:
-        """Ask for every mark again: :meth:`registrations` then returns all."""
+        """Ask for every mark again: :meth:`registrations` then returns all, with the marks known so far as
+        ``initial``. Until told again, nothing of this store is due."""
         ...
 
     def remembered(self) -> tuple[Sequence[Registration], Sequence[Mark]]:

@@ -37,6 +37,7 @@ MEMORY_LOST: Final = "memory-lost"
 CLOCK_SKEW: Final = "clock-skew"
 CLOCK_STEP: Final = "clock-step"
 SEND_FAILED: Final = "send-failed"
+STORE_FAILED: Final = "store-failed"
 TAKEN_OVER: Final = "fire-taken-over"
 
 

@@ -1,0 +1,115 @@
+"""Scan, plan, commit: from what is due to fires that the outbox owns."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from celery_parrot.clock import Clock
+from celery_parrot.dispatch.outbox import Ticket
+from celery_parrot.dispatch.stores import Stores
+from celery_parrot.model import events
+from celery_parrot.model.events import Event
+from celery_parrot.model.fire import Fire, FireKey
+from celery_parrot.model.plan import Plan, PlannedFire, Verdict
+from celery_parrot.planning import plan
+from celery_parrot.protocols import CommitReply, Coordinator, Due, EventSink, Mark, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What one round of commits came to.
+
+    :ivar tickets: the fires that are ours to send, in order.
+    :ivar more: something may still be due: look again before sleeping.
+    """
+
+    reading: Reading | None
+    tickets: tuple[Ticket, ...] = ()
+    more: bool = False
+
+
+class Committer:
+    """Decides due times by committing plans. A schedule that cannot be planned never delays the others."""
+
+    def __init__(
+        self, coordinator: Coordinator, stores: Stores, clock: Clock, emit: EventSink, owner: str, on_time: float
+    ) -> None:
+        self._coordinator, self._stores, self._clock, self._events = coordinator, stores, clock, emit
+        self._owner, self._on_time = owner, on_time
+        self._broken: dict[str, str] = {}
+
+    def commit(self, now: datetime, kinds: frozenset[str], limit: int) -> Committed:
+        """Commit what is due at ``now`` of ``kinds``, at most ``limit`` schedules of each store."""
+        found = self._stores.due(now, kinds, limit)
+        planned = [(due, made) for due in found if (made := self._plan(due, now)) is not None]
+        if not planned:
+            return Committed(None)
+        since = self._clock.monotonic()
+        reading, replies = self._coordinator.commit([made for _, made in planned], self._owner)
+        tickets: list[Ticket] = []
+        more = len(found) >= limit
+        for (due, made), reply in zip(planned, replies, strict=True):
+            self._learn(due, made, reply)
+            tickets.extend(self._ticket(due, fire, reading, since) for fire in reply.fires)
+            self._tell(made, reply)
+            more = more or made.more or (reply.verdict is Verdict.MOVED and reply.mark != made.expected_mark)
+        return Committed(reading, tuple(tickets), more and not reading.quiet)
+
+    def _plan(self, due: Due, now: datetime) -> Plan | None:
+        schedule = due.schedule
+        try:
+            made = plan(schedule, due.trigger, due.mark, now, on_time=self._on_time)
+        except Exception as exc:  # a foreign schedule object is code of the user's
+            reason = f"{type(exc).__name__}: {exc}"
+            if self._broken.get(schedule.schedule_id) != reason:
+                self._broken[schedule.schedule_id] = reason
+                text = f"{schedule.name}: its due times cannot be computed, all others run: {reason}"
+                fields = {"schedule": schedule.name, "reason": reason}
+                self._events.emit(Event(events.SCHEDULE_BROKEN, logging.ERROR, text, fields))
+            return None
+        self._broken.pop(schedule.schedule_id, None)
+        return made
+
+    def _learn(self, due: Due, made: Plan, reply: CommitReply) -> None:
+        if reply.verdict is Verdict.UNKNOWN:
+            self._stores.forget_marks()
+            return
+        mark = made.new_mark if reply.verdict is Verdict.COMMITTED else (reply.mark or due.mark)
+        held = (reply.held or "person") if reply.verdict is Verdict.HELD else None
+        self._stores.learn([Mark(schedule_id=made.schedule_id, last_due=mark, held=held)])
+
+    def _ticket(self, due: Due, planned: PlannedFire, reading: Reading, since: float) -> Ticket:
+        fire = Fire(
+            key=FireKey(due.schedule.schedule_id, planned.due_at),
+            name=due.schedule.name,
+            kind=due.schedule.kind,
+            origin=planned.origin,
+            owner=self._owner,
+            owned_at=reading.now,
+            committed_at=reading.now,
+        )
+        return Ticket(fire, replace(due, mark=planned.due_at), since)
+
+    def _tell(self, made: Plan, reply: CommitReply) -> None:
+        fields = {"schedule": made.name, "kind": made.kind}
+        if reply.verdict is Verdict.COMMITTED:
+            for fire in reply.fires:
+                text = f"{made.name} due {fire.due_at.isoformat()}: claimed"
+                more = {**fields, "due_at": fire.due_at.isoformat(), "origin": str(fire.origin)}
+                self._events.emit(Event(events.FIRE_CLAIMED, logging.DEBUG, text, more))
+            self._tell_not_fired(made, fields)
+        elif reply.verdict is Verdict.MOVED:
+            text = f"{made.name}: decided by another beat"
+            self._events.emit(Event(events.CLAIM_LOST, logging.DEBUG, text, fields))
+
+    def _tell_not_fired(self, made: Plan, fields: dict[str, str]) -> None:
+        for gone in made.not_fired:
+            text = (
+                f"{made.name}: {gone.count} due time(s) {gone.status} ({gone.reason}), "
+                f"{gone.first.isoformat()} to {gone.last.isoformat()}"
+            )
+            more = {**fields, "reason": gone.reason, "due_at": gone.first.isoformat(), "count": gone.count}
+            self._events.emit(Event(events.FIRE_MISSED, logging.WARNING, text, more))
+

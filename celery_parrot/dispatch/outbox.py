@@ -1,0 +1,262 @@
+"""Committed fires on their way to the broker: send, confirm, and what is left over by the dead and the doubtful.
+
+From the commit on the outbox owns a fire; the scan never sees it again. A fire leaves it when the broker has it
+(confirm), when a worker started it, or with an outcome of its own (drop).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from celery_parrot.clock import Clock
+from celery_parrot.dispatch.routing import Router
+from celery_parrot.dispatch.stores import Stores
+from celery_parrot.model import events
+from celery_parrot.model.fire import Fire, FireKey, Origin, Status
+from celery_parrot.planning import sending_at
+from celery_parrot.protocols import (
+    Coordinator,
+    Drop,
+    Due,
+    EventSink,
+    Hold,
+    Message,
+    SendResult,
+    SendStatus,
+    Sender,
+    SweepReply,
+)
+
+_CHUNK = 500
+_REMEMBER_SENT = 20_000
+_ORPHANED_AFTER = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A fire this process may send.
+
+    :ivar since: monotonic stamp from before the call that made it ours: its age is never underestimated.
+    """
+
+    fire: Fire
+    due: Due
+    since: float
+
+    @property
+    def hold(self) -> Hold:
+        return Hold(self.fire.key, self.fire.owner, self.fire.tries)
+
+
+class Outbox:
+    """This process's view of the outbox and its way of emptying it."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        sender: Sender,
+        router: Router,
+        stores: Stores,
+        clock: Clock,
+        emit: EventSink,
+        owner: str,
+    ) -> None:
+        self._coordinator, self._sender, self._router, self._stores = coordinator, sender, router, stores
+        self._clock, self._events, self._owner = clock, emit, owner
+        timing = coordinator.timing
+        # Half of either bound: whoever finds the claim old enough to take does so long after we stopped sending it.
+        self._safe_age = min(timing.takeover_after, timing.heartbeat) / 2
+        self._mirror: dict[FireKey, Fire] = {}
+        self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
+        self.broker_down = ""
+
+    # -- sending --
+
+    def send(self, tickets: Sequence[Ticket]) -> None:
+        """Send in order, confirm in batches. What could not be sent stays in the outbox for the next sweep.
+
+        Raises Unreachable or MemoryLost where the coordinator does; nothing is forgotten then.
+        """
+        waiting = list(tickets)
+        while waiting:
+            chunk, waiting = waiting[:_CHUNK], waiting[_CHUNK:]
+            chunk = self._still_ours(chunk)
+            left = self._send_chunk(chunk) if chunk else []
+            if left is None:
+                return
+            waiting = left + waiting
+
+    def _still_ours(self, chunk: list[Ticket]) -> list[Ticket]:
+        """Renew claims that are no longer young; leave out those that others took."""
+        if self._clock.monotonic() - min(ticket.since for ticket in chunk) < self._safe_age:
+            return chunk
+        since = self._clock.monotonic()
+        kept = self._coordinator.renew([ticket.hold for ticket in chunk])
+        return [replace(ticket, since=since) for ticket, ours in zip(chunk, kept, strict=True) if ours]
+
+    def _send_chunk(self, chunk: list[Ticket]) -> list[Ticket] | None:
+        """The tickets there was no time for, or None if the broker is at fault and the rest must wait."""
+        ready = [(ticket, message) for ticket in chunk if (message := self._message(ticket)) is not None]
+        until = min(ticket.since for ticket in chunk) + self._safe_age
+        results = self._sender.send([message for _, message in ready], until)
+        sent: list[Ticket] = []
+        left: list[Ticket] = []
+        for (ticket, _), result in zip(ready, results, strict=True):
+            if result.status is SendStatus.SENT:
+                sent.append(ticket)
+            elif result.status is SendStatus.BROKEN:
+                self._unsendable(ticket, result.error)
+            elif result.status is SendStatus.NOT_TRIED:
+                left.append(ticket)
+        failed = next((result for result in results if result.status is SendStatus.FAILED), None)
+        self._note_broker(failed, bool(sent))
+        self._confirm(sent)
+        return None if failed is not None else left
+
+    def _message(self, ticket: Ticket) -> Message | None:
+        fire = ticket.fire
+        try:
+            return self._router.message(
+                ticket.due.schedule, fire.key, origin=fire.origin, attempt=fire.attempt, deadline=None
+            )
+        except Exception as exc:  # a lazy argument is code of the user's
+            self._unsendable(ticket, f"{type(exc).__name__}: {exc}")
+            return None
+
+    def _unsendable(self, ticket: Ticket, error: str) -> None:
+        self._tell(events.FIRE_FAILED, logging.ERROR, f"cannot be sent: {error}", ticket.fire, error=error)
+        self._drop([(ticket.hold, Status.ERROR, f"cannot be sent: {error}")])
+
+    def _note_broker(self, failed: SendResult | None, any_sent: bool) -> None:
+        if failed is not None:
+            if not self.broker_down or any_sent:
+                text = f"broker out of reach, fires wait in the outbox: {failed.error}"
+                self._events.emit(events.Event(events.SEND_FAILED, logging.WARNING, text, {"error": failed.error}))
+            self.broker_down = failed.error or "unknown"
+        elif any_sent and self.broker_down:
+            self.broker_down = ""
+            self._events.emit(events.Event(events.SEND_FAILED, logging.INFO, "broker is back"))
+
+    def _confirm(self, sent: Sequence[Ticket]) -> None:
+        if not sent:
+            return
+        for ticket in sent:
+            self._sent[_identity(ticket.fire)] = None
+            self._tell(events.FIRE_SENT, logging.INFO, "sent", ticket.fire)
+        while len(self._sent) > _REMEMBER_SENT:
+            self._sent.popitem(last=False)
+        self._coordinator.confirm([ticket.hold for ticket in sent])
+        for ticket in sent:
+            self._mirror.pop(ticket.fire.key, None)
+
+    def _drop(self, drops: Sequence[tuple[Hold, Status, str]]) -> None:
+        if not drops:
+            return
+        self._coordinator.drop([Drop(hold=hold, status=status, reason=reason) for hold, status, reason in drops])
+        for hold, _, _ in drops:
+            self._mirror.pop(hold.key, None)
+
+    # -- the mirror --
+
+    @property
+    def mirror(self) -> tuple[Fire, ...]:
+        """What is in the outbox as far as this process knows, for a coordinator that forgot."""
+        return tuple(self._mirror.values())
+
+    def committed(self, fires: Iterable[Fire]) -> None:
+        """Note fires this process just committed."""
+        self._mirror.update((fire.key, fire) for fire in fires)
+
+    # -- takeover --
+
+    def swept(self, reply: SweepReply, now: datetime) -> None:
+        """Take over what a sweep offers, and send it.
+
+        While the broker is out of reach one fire at a time is tried, so that a long outbox is not churned.
+        """
+        self._mirror = {fire.key: fire for fire in reply.entries}
+        offered = {hold.key for hold in reply.due}
+        entries = [fire for fire in reply.entries if fire.key in offered]
+        if not entries:
+            return
+        known = self._stores.definitions({fire.key.schedule_id for fire in entries})
+        orphans = [fire for fire in entries if not self._is_known(fire, known)]
+        self._drop(
+            [
+                (_hold(fire), Status.SKIPPED, "deleted")
+                for fire in orphans
+                if reply.reading.now - fire.committed_at > _ORPHANED_AFTER
+            ]
+        )
+        mine = [fire for fire in entries if self._is_known(fire, known)]
+        self._confirm_again([fire for fire in mine if fire.owner == self._owner and _identity(fire) in self._sent])
+        mine = [fire for fire in mine if fire.owner != self._owner or _identity(fire) not in self._sent]
+        if self.broker_down:
+            mine = mine[:1]
+        self._take(mine, known, now)
+
+    def _confirm_again(self, fires: Sequence[Fire]) -> None:
+        """Sent by us before: the answer to the confirm was lost, or the coordinator forgot it."""
+        if fires:
+            self._coordinator.confirm([_hold(fire) for fire in fires])
+
+    def _is_known(self, fire: Fire, known: Mapping[str, Due]) -> bool:
+        return fire.key.schedule_id in known and self._router.kind(fire.kind) is not None
+
+    def _take(self, fires: Sequence[Fire], known: Mapping[str, Due], now: datetime) -> None:
+        if not fires:
+            return
+        since = self._clock.monotonic()
+        taken = [fire for fire in self._coordinator.take([_hold(fire) for fire in fires], self._owner) if fire]
+        self._confirm_again([fire for fire in taken if _identity(fire) in self._sent])
+        tickets: list[Ticket] = []
+        drops: list[tuple[Hold, Status, str]] = []
+        for fire in taken:
+            due = known[fire.key.schedule_id]
+            if _identity(fire) in self._sent:
+                continue
+            if (end := _obsolete(fire, due, now)) is not None:
+                drops.append((_hold(fire), *end))
+                name = events.FIRE_MISSED if end[0] is Status.MISSED else events.FIRE_SKIPPED
+                self._tell(name, logging.WARNING, f"not sent: {end[1]}", fire, reason=end[1])
+            else:
+                tickets.append(Ticket(fire, due, since))
+                self._tell(events.TAKEN_OVER, logging.INFO, f"taken from the outbox, try {fire.tries}", fire)
+        self._drop(drops)
+        self.send(tickets)
+
+    def _tell(self, name: str, level: int, text: str, fire: Fire, **more: object) -> None:
+        fields = {
+            "schedule": fire.name,
+            "kind": fire.kind,
+            "fire_id": self._router.namespace.fire_id(fire.key),
+            "due_at": fire.key.due_at.isoformat(),
+            "origin": str(fire.origin),
+            **more,
+        }
+        self._events.emit(events.Event(name, level, f"{fire.name} due {fire.key.due_at.isoformat()}: {text}", fields))
+
+
+def _hold(fire: Fire) -> Hold:
+    return Hold(fire.key, fire.owner, fire.tries)
+
+
+def _identity(fire: Fire) -> tuple[FireKey, int]:
+    return fire.key, fire.attempt
+
+
+def _obsolete(fire: Fire, due: Due, now: datetime) -> tuple[Status, str] | None:
+    """Why the current definition does not want this fire sent any more, or None."""
+    schedule = due.schedule
+    if fire.origin is Origin.RUN_NOW:
+        return None
+    if due.held is not None or not schedule.enabled:
+        return Status.SKIPPED, "paused"
+    if schedule.policy.misfire_grace is None:
+        return None
+    late = now - sending_at(schedule.schedule_id, due.trigger, fire.key.due_at, schedule.policy.jitter)
+    return (Status.MISSED, "too_late") if late > timedelta(seconds=schedule.policy.misfire_grace) else None

@@ -1,0 +1,115 @@
+"""From a schedule and one of its fires to the task message that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from celery_parrot.model.fire import FireKey, Namespace, Origin
+from celery_parrot.model.schedule import TASK_KIND, Kind, Schedule
+from celery_parrot.protocols import Message
+
+HEADER = "parrot"
+"""The message header that says which fire a message belongs to."""
+
+Evaluate = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[tuple[Any, ...], Mapping[str, Any]]]
+
+
+def as_they_are(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """Arguments without lazy parts."""
+    return args, kwargs
+
+
+class Router:
+    """Knows which kinds this beat may send, and what a fire of each looks like on the wire.
+
+    :param kinds: the declared kinds by name. ``task`` is always routed; an entry for it sets its queue.
+    :param evaluate: turns lazy arguments into values at the moment of sending.
+    """
+
+    def __init__(self, namespace: Namespace, kinds: Mapping[str, Kind], evaluate: Evaluate = as_they_are) -> None:
+        self._namespace = namespace
+        self._kinds = {TASK_KIND: Kind(name=TASK_KIND, declared=False), **kinds}
+        self._evaluate = evaluate
+        self.routed = frozenset(self._kinds)
+
+    @property
+    def namespace(self) -> Namespace:
+        return self._namespace
+
+    def kind(self, name: str) -> Kind | None:
+        """The kind of this name, or None where it is not routed. Exact: no wildcard, no default."""
+        return self._kinds.get(name)
+
+    def message(
+        self,
+        schedule: Schedule,
+        key: FireKey,
+        *,
+        origin: Origin,
+        attempt: int = 1,
+        deadline: datetime | None = None,
+    ) -> Message:
+        """The message of one attempt of one fire. Raises what a lazy argument raises.
+
+        A fire of kind ``task`` calls ``target`` with the schedule's own arguments; any other kind's task is called
+        as ``task(target, method_name=…, prompt=…, target_id=…, tenant=…, **kwargs)``, omitting what is None.
+        """
+        kind = self._kinds[schedule.kind]
+        args, kwargs = self._evaluate(schedule.args, schedule.kwargs)
+        task = schedule.target
+        if kind.task is not None:
+            task, args = kind.task, (schedule.target, *args)
+            kwargs = {**_present(schedule), **kwargs}
+        return Message(
+            task=task,
+            task_id=self._namespace.task_id(key, attempt),
+            args=args,
+            kwargs=kwargs,
+            options=_options(schedule, kind),
+            headers=self._headers(schedule, key, origin, attempt, deadline),
+        )
+
+    def _headers(
+        self, schedule: Schedule, key: FireKey, origin: Origin, attempt: int, deadline: datetime | None
+    ) -> dict[str, Any]:
+        identity = {
+            "scheduler": self._namespace.name,
+            "schedule_id": key.schedule_id,
+            "name": schedule.name,
+            "fire_id": self._namespace.fire_id(key),
+            "due_at": key.due_at.isoformat(),
+            "origin": str(origin),
+            "kind": schedule.kind,
+            "attempt": attempt,
+            "deadline": None if deadline is None else deadline.isoformat(),
+        }
+        if key.nonce:
+            identity["nonce"] = key.nonce
+        own = {HEADER: identity, "periodic_task_name": schedule.name, "celery_beat_task": True}
+        return {**(schedule.options.get("headers") or {}), **own}
+
+
+def _present(schedule: Schedule) -> dict[str, Any]:
+    fields = {
+        "method_name": schedule.method_name,
+        "prompt": schedule.prompt,
+        "target_id": schedule.target_id,
+        "tenant": schedule.tenant,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _options(schedule: Schedule, kind: Kind) -> dict[str, Any]:
+    """The schedule's own options first, then the kind's; headers travel apart."""
+    defaults = {
+        "queue": kind.queue,
+        "priority": kind.priority,
+        "time_limit": kind.time_limit,
+        "soft_time_limit": kind.soft_time_limit,
+    }
+    own = {name: value for name, value in schedule.options.items() if name != "headers"}
+    if own.keys() & {"exchange", "routing_key"}:
+        defaults.pop("queue")
+    return {**{name: value for name, value in defaults.items() if value is not None}, **own}

@@ -1,0 +1,297 @@
+"""One tick of a beat: sweep, scan, plan, commit, send, confirm, and how long to sleep.
+
+The loop outlives every outage: a coordinator that cannot be asked means that nothing is sent and due times stay due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from celery_parrot.clock import Clock
+from celery_parrot.dispatch.committer import Committer
+from celery_parrot.dispatch.health import Health
+from celery_parrot.dispatch.outbox import Outbox
+from celery_parrot.dispatch.routing import Router
+from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.timekeeper import Timekeeper
+from celery_parrot.dispatch.watch import Watch
+from celery_parrot.errors import MemoryLost, Unreachable
+from celery_parrot.model import events
+from celery_parrot.model.events import Event
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import (
+    Coordinator,
+    EventSink,
+    Memory,
+    Reading,
+    ScheduleStore,
+    Sender,
+    SweepReply,
+)
+
+T = TypeVar("T")
+
+_REGISTER_BATCH = 1000
+_SETTLE = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who this beat process is. ``owner`` is an id per process start."""
+
+    owner: str
+    host: str
+    pid: int
+    version: str
+    tzdata: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickSettings:
+    """:ivar on_time: lateness in seconds up to which nothing counts as missed.
+    :ivar batch: schedules planned in one round, per store.
+    :ivar sync_interval: longest sleep in seconds, and the pause between two looks at the outbox.
+    :ivar reap_interval: seconds between two reaps. ``unrouted_every``: between two reports of unrouted kinds.
+    :ivar max_clock_skew: seconds of our own wall clock's error from which on warnings become loud.
+    """
+
+    on_time: float = 10.0
+    batch: int = 500
+    sync_interval: float = 1.0
+    reap_interval: float = 30.0
+    unrouted_every: float = 60.0
+    max_clock_skew: float = 5.0
+
+
+class Ticker:
+    """Drives one beat. Not thread-safe: one thread ticks; :meth:`health` may be read from any."""
+
+    def __init__(
+        self,
+        *,
+        coordinator: Coordinator,
+        stores: Sequence[ScheduleStore],
+        sender: Sender,
+        router: Router,
+        clock: Clock,
+        events: EventSink,
+        identity: Identity,
+        settings: TickSettings,
+    ) -> None:
+        self._coordinator, self._sender, self._router, self._clock = coordinator, sender, router, clock
+        self._events, self._identity, self._settings = events, identity, settings
+        self._time = Timekeeper(clock)
+        self._stores = Stores(stores, events)
+        self._outbox = Outbox(coordinator, sender, router, self._stores, clock, events, identity.owner)
+        self._committer = Committer(coordinator, self._stores, clock, events, identity.owner, settings.on_time)
+        self._watch = Watch(clock, events, settings.max_clock_skew)
+        self._started = clock.now()
+        self._attached = False
+        self._reading: Reading | None = None
+        self._beats: tuple[Beat, ...] = ()
+        self._next_sweep = self._next_reap = self._next_unrouted = clock.monotonic()
+        self._last_tick = clock.monotonic()
+
+    # -- what people drive --
+
+    def tick(self) -> float:
+        """Do what is due now; the seconds to sleep until there is more, 0 if there is more at once.
+
+        Never raises for an outage of coordinator, broker or store.
+        """
+        try:
+            more = self._turn()
+        except MemoryLost as lost:
+            more = self._remember(lost)
+        except Unreachable as exc:
+            self._watch.unreachable(str(exc))
+            return self._settings.sync_interval
+        self._last_tick = self._clock.monotonic()
+        return 0.0 if more else self._sleep()
+
+    def close(self) -> None:
+        """Leave in good order: what is still in the outbox passes to the others at once."""
+        try:
+            if self._attached:
+                self._coordinator.leave(self._identity.owner)
+        except (Unreachable, MemoryLost):
+            pass
+        self._sender.close()
+
+    def health(self) -> Health:
+        """This beat's state, without asking anybody."""
+        status, since, reason = self._watch.status
+        if status == "ok":
+            if self._reading is None:
+                status = "starting"
+            elif self._quiet():
+                status = "quiet"
+            elif not self._time.steady:
+                status = "unsteady"
+            elif self._outbox.broker_down:
+                status, reason = "broker_unavailable", self._outbox.broker_down
+        now = None if self._reading is None else self._time.now()
+        living = [beat for beat in self._beats if self._lives(beat)]
+        return Health(
+            status=status,
+            since=since,
+            last_tick=self._last_tick,
+            now=now,
+            skew=self._time.skew,
+            beats=len(living),
+            pending=len(self._outbox.mirror),
+            reason=reason,
+        )
+
+    # -- a turn --
+
+    def _turn(self) -> bool:
+        if not self._attached:
+            self._observe(self._coordinator.attach)
+            self._attached = True
+        if self._clock.monotonic() >= self._next_sweep:
+            self._sweep()
+        self._register()
+        if not self._time.steady or self._quiet():
+            return False
+        more = self._dispatch()
+        self._reap()
+        self._report_unrouted()
+        return more
+
+    def _sweep(self) -> None:
+        reply = self._observe(lambda: self._coordinator.sweep(self._beat()))
+        self._beats = reply.beats
+        # A reading that contradicts the others is settled by the next one: soon.
+        interval = min(self._settings.sync_interval, 1.0) if self._time.steady else _SETTLE
+        self._next_sweep = self._clock.monotonic() + min(interval, self._until_orphans(reply))
+        self._watch.skew(self._time.skew)
+        if not reply.reading.quiet:
+            self._outbox.swept(reply, self._time.now())
+
+    def _until_orphans(self, reply: SweepReply) -> float:
+        """Seconds until the first pending entry may be without a living owner: looked at then, not a sweep later."""
+        seen = {beat.owner: beat.seen for beat in reply.beats}
+        owners = {fire.owner for fire in reply.entries if fire.owner != self._identity.owner}
+        heartbeat = timedelta(seconds=self._coordinator.timing.heartbeat)
+        waits = [
+            (seen[owner] + heartbeat - reply.reading.now).total_seconds() + 0.005 for owner in owners if owner in seen
+        ]
+        return max(0.05, min(waits, default=1.0))
+
+    def _beat(self) -> Beat:
+        identity = self._identity
+        return Beat(
+            owner=identity.owner,
+            host=identity.host,
+            pid=identity.pid,
+            version=identity.version,
+            started=self._started,
+            seen=self._clock.now(),
+            skew=self._time.skew,
+            tzdata=identity.tzdata,
+        )
+
+    def _register(self) -> None:
+        wanted = self._stores.registrations()
+        for first in range(0, len(wanted), _REGISTER_BATCH):
+            self._stores.learn(self._coordinator.register(wanted[first : first + _REGISTER_BATCH]))
+
+    def _dispatch(self) -> bool:
+        now = self._time.now()
+        asked = self._clock.monotonic()
+        committed = self._committer.commit(now, self._router.routed, self._settings.batch)
+        if committed.reading is not None:
+            self._take_in(committed.reading, asked)
+        if committed.tickets:
+            self._outbox.committed(ticket.fire for ticket in committed.tickets)
+            self._outbox.send(committed.tickets)
+        return committed.more
+
+    def _reap(self) -> None:
+        if self._clock.monotonic() < self._next_reap:
+            return
+        self._next_reap = self._clock.monotonic() + self._settings.reap_interval
+        for reaped in self._coordinator.reap():
+            fire = reaped.fire
+            fields = {
+                "schedule": fire.name,
+                "kind": fire.kind,
+                "fire_id": self._router.namespace.fire_id(fire.key),
+                "due_at": fire.key.due_at.isoformat(),
+                "worker": fire.worker,
+            }
+            text = f"{fire.name} due {fire.key.due_at.isoformat()}: abandoned, worker {fire.worker} shows no life"
+            self._events.emit(Event(events.FIRE_REAPED, logging.ERROR, text, fields))
+
+    def _report_unrouted(self) -> None:
+        if self._clock.monotonic() < self._next_unrouted:
+            return
+        self._next_unrouted = self._clock.monotonic() + self._settings.unrouted_every
+        for due in self._stores.due_elsewhere(self._time.now(), self._router.routed, self._settings.batch):
+            schedule = due.schedule
+            text = f"{schedule.name} is due but no route for kind {schedule.kind!r} is declared in parrot_kinds"
+            fields = {"schedule": schedule.name, "kind": schedule.kind}
+            self._events.emit(Event(events.FIRE_UNROUTED, logging.ERROR, text, fields))
+
+    # -- memory loss --
+
+    def _remember(self, lost: MemoryLost) -> bool:
+        """Put back what this beat knows. True: go on at once."""
+        registrations, marks = self._stores.remembered()
+        memory = Memory(registrations=tuple(registrations), marks=tuple(marks), outbox=self._outbox.mirror)
+        try:
+            self._observe(lambda: self._coordinator.remember(memory))
+        except (Unreachable, MemoryLost) as exc:
+            self._watch.unreachable(str(exc))
+            return False
+        self._stores.forget_marks()
+        self._next_sweep = self._clock.monotonic()
+        fields = {"marks": len(marks), "outbox": len(memory.outbox)}
+        text = (
+            f"{lost}; {len(marks)} marks and {len(memory.outbox)} unsent fires were put back. "
+            "What was in flight in the last second may repeat or lose its outcome"
+        )
+        self._events.emit(Event(events.MEMORY_LOST, logging.ERROR, text, fields))
+        return True
+
+    # -- time --
+
+    def _observe(self, ask: Callable[[], T]) -> T:
+        asked = self._clock.monotonic()
+        answer = ask()
+        self._take_in(answer if isinstance(answer, Reading) else answer.reading, asked)  # type: ignore[attr-defined]
+        return answer
+
+    def _take_in(self, reading: Reading, asked: float) -> None:
+        steady = self._time.steady or self._reading is None
+        self._time.observe(reading.now, asked, self._clock.monotonic())
+        self._reading = reading
+        self._watch.reachable()
+        if steady and not self._time.steady:
+            self._watch.stepped()
+
+    def _quiet(self) -> bool:
+        return self._reading is not None and self._time.now() < self._reading.quiet_until
+
+    def _lives(self, beat: Beat) -> bool:
+        silence = self._time.now() - beat.seen
+        return silence <= timedelta(seconds=self._coordinator.timing.heartbeat)
+
+    def _sleep(self) -> float:
+        """Until the next due time or the next sweep, at most one sync interval."""
+        limit = self._settings.sync_interval
+        now = self._clock.monotonic()
+        waits = [limit, max(0.0, self._next_sweep - now)]
+        if not self._time.steady or self._quiet():
+            return min(waits)
+        following = self._stores.next_due(self._router.routed)
+        if following is not None:
+            # Still due although this tick did all it could: somebody must act first, so do not spin.
+            until = (following - self._time.now()).total_seconds()
+            waits.append(until if until > 0 else _SETTLE)
+        return min(waits)
