@@ -72,10 +72,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.ready-demo: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing celery-parrot[demo] into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[demo]'
+	@$(BIN)/python -m pip install --quiet --quiet --editable '.[demo]'
 	@touch $@
 
 $(VENV)/.ready-dev: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing celery-parrot[dev] into $(VENV) ..."
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --quiet --editable '.[dev]'
 	@touch $@
