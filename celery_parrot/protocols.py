@@ -12,7 +12,7 @@ Every coordinator call also
   now + one lease time. Before ``judge_from`` no call, Start included, treats a lease, a heartbeat, an age or a
   deadline as lapsed;
 * compares the epoch the process knows with the stored one, and the server's identity with the one the epoch was
-  made on.
+  made on. A process that knows none yet (it has not attached) adopts the stored one, as :meth:`Coordinator.attach`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from celery_parrot.model.events import Event
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Origin, Status
@@ -42,7 +42,7 @@ class Timing:
     :ivar heartbeat: silence after which a beat is gone.
     :ivar lease: life of a run lease between renewals.
     :ivar untouched: silence of everybody after which nobody is judged for one lease time.
-    :ivar retry_cap: longest pause between two tries to send one fire.
+    :ivar retry_cap: longest pause between two tries to send one fire; the first is 1 s, each next twice as long.
     """
 
     claim_ttl: float = 86400.0
@@ -152,14 +152,18 @@ class SweepReply:
 
     :ivar entries: the whole outbox up to the page limit, oldest first: the mirror that survives a memory loss.
     :ivar due: those entries (of any owner, the caller included) that a sweeper may take now: the owner's heartbeat
-        is gone, or the claim is older than ``takeover_after``, or it is the caller's own and its retry pause is over.
+        is gone, or the claim is older than ``takeover_after``, or it is the caller's own and its retry pause is over,
+        or its owner left. None while quiet. Its own a beat may take before ``judge_from``: that judges nobody.
     :ivar beats: every beat that is known, living or not yet forgotten.
+    :ivar line: the fires that wait for limits, in order, with what they wait for: mirrored like ``entries``. Empty
+        where the coordinator keeps no limits.
     """
 
     reading: Reading
     entries: tuple[Fire, ...] = ()
     due: tuple[Hold, ...] = ()
     beats: tuple[Beat, ...] = ()
+    line: tuple[Waiting, ...] = ()
 
 
 # --- start, lease, finish ----------------------------------------------------------------------------------
@@ -182,7 +186,8 @@ class Delivery:
     :ivar token: an id of this delivery; asking again with it wins again.
     :ivar attempt: the attempt the message was sent as.
     :ivar retries: Celery's count of ``retry()`` calls.
-    :ivar put_back: this is a copy that a worker put back.
+    :ivar put_back: this is a copy that a worker put back after ``PUT_BACK``. A copy made after ``QUIET`` is not:
+        its claim may be what was forgotten.
     :ivar deadline: the queue deadline, or None.
     """
 
@@ -200,12 +205,15 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartReply:
-    """:ivar attempt: the attempt that now runs (``RUN``), or that was met."""
+    """:ivar attempt: the attempt that now runs (``RUN``), or that was met.
+    :ivar holds: the limits that the fire holds (``RUN``), for :class:`Running`.
+    """
 
     verdict: StartVerdict
     attempt: int = 1
     lease_until: datetime | None = None
     retry_after: float = 0.0
+    holds: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +243,10 @@ class Outcome:
     retry_at: datetime | None = None
 
 
+WORKER_LOST: Final = "worker lost"
+"""The reason of a fire that was reaped because its lease lapsed."""
+
+
 class FinishVerdict(StrEnum):
     RECORDED = "recorded"
     LATE = "late"  # the fire had an outcome, or another delivery holds it: kept as a note at most
@@ -260,20 +272,25 @@ class Reaped:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What a beat remembers for a coordinator that forgot: its marks (by schedule id, with the registrations they
-    belong to) and the outbox as last swept."""
+    belong to), the outbox and the line as last swept."""
 
     registrations: tuple[Registration, ...] = ()
     marks: tuple[Mark, ...] = ()
     outbox: tuple[Fire, ...] = ()
+    line: tuple[Waiting, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Running:
-    """What a worker remembers of a fire it runs, for a coordinator that forgot."""
+    """What a worker remembers of a fire it runs, for a coordinator that forgot.
+
+    :ivar holds: the limits it holds, as told by :class:`StartReply`.
+    """
 
     delivery: Delivery
     started_at: datetime
     attempt: int = 1
+    holds: tuple[Limit, ...] = ()
 
 
 class Coordinator(Protocol):
@@ -284,7 +301,10 @@ class Coordinator(Protocol):
     # -- memory --
 
     def attach(self) -> Reading:
-        """Adopt the stored epoch, or create one if the coordinator is empty, and know it from now on."""
+        """Adopt the stored epoch, or create one if the coordinator is empty, and know it from now on.
+
+        A server that changed but kept its data may lack the last writes: a new epoch is made, quiet for one lease
+        time, as by :meth:`remember` with nothing to remember."""
         ...
 
     def remember(self, memory: Memory) -> Reading:
@@ -293,7 +313,8 @@ class Coordinator(Protocol):
         Creates a new epoch with ``quiet_until`` = now + one lease time if there is none or the server changed.
         Otherwise joins the epoch that another process made (and extends quiet only if nobody remembered into it yet).
         A mark is set to the later of stored and remembered, but a mark that nothing was decided from since it was
-        registered gives way to the remembered one. A remembered outbox entry is added unless its claim exists.
+        registered gives way to the remembered one. A mark that belongs to another ``when`` than the stored one is
+        ignored. A remembered outbox entry is added unless its claim exists.
         """
         ...
 
@@ -331,7 +352,7 @@ class Coordinator(Protocol):
 
     def drop(self, drops: Sequence[Drop]) -> Sequence[bool]:
         """End pending fires without sending: outcome, out of the outbox, history; false as :meth:`renew`.
-        Returns what ``max_fires`` had reserved for it."""
+        Returns what ``max_fires`` had reserved for it. A failure counts as one in :meth:`finish`."""
         ...
 
     def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
@@ -345,7 +366,7 @@ class Coordinator(Protocol):
 
     def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
         """End as ``abandoned`` (reason ``worker lost``) the running fires whose lease lapsed and was not put back
-        within the last two lease times. Nothing before ``judge_from``."""
+        within the last two lease times. Nothing before ``judge_from``. Counts as a failure, see :meth:`finish`."""
         ...
 
     def leave(self, owner: str) -> None:
@@ -358,14 +379,14 @@ class Coordinator(Protocol):
         """Open each fire for its delivery. In this order:
 
         1. quiet: ``QUIET``.
-        2. unknown claim: a put-back copy is a ``DUPLICATE``; any other creates the claim and runs.
-        3. ended: ``DUPLICATE``.
+        2. unknown claim: a put-back copy is a ``DUPLICATE``; any other creates the claim, then 7 and 8.
+        3. ended: ``DUPLICATE`` (``unknown`` is no end: it runs after all).
         4. ``(attempt, retries)`` of the message lower than the claim's ``(sent_as, retries)``: ``DUPLICATE``.
            Higher: the next attempt, runs at once, whatever the lease of the one before.
         5. running under this token: ``RUN`` again, nothing changes.
         6. running under another token: lease live (or not yet to be judged): a put-back copy whose predecessor
-           renewed (the lease is truly live) is a ``DUPLICATE``, everything else is ``PUT_BACK`` and noted on the
-           claim. Lease lapsed: the next attempt, runs.
+           renewed since (the lease is truly live) is a ``DUPLICATE``, everything else is ``PUT_BACK`` and noted on
+           the claim. Lease lapsed: the next attempt, runs.
         7. over its deadline: ``EXPIRED``, recorded.
         8. pending, waiting or sent: runs. Pending counts as confirmed.
         """
@@ -380,9 +401,14 @@ class Coordinator(Protocol):
 
         An empty token ends a fire that no worker is running (revoked in the queue, task unknown): from ``pending``,
         ``waiting`` or ``sent`` only.
-        With status ``SENT`` (the task retries) the fire goes back to ``sent`` without a lease, unless its next
-        attempt has begun. Repeating an outcome whose reply was lost answers ``RECORDED``. A late one becomes
-        ``late_result`` of the history entry and changes nothing else."""
+        With status ``SENT`` (the task retries) the fire goes back to ``sent`` without a lease and expects a message
+        with one more retry (an older one is then a duplicate); if its next attempt has begun already, nothing
+        changes and the answer is ``RECORDED``. Repeating an outcome whose reply was lost answers ``RECORDED``. A late
+        one becomes ``late_result`` of the history entry and changes nothing else.
+
+        Success clears ``last_error`` and the failure count. ``error``, ``target_missing`` and ``abandoned`` set
+        ``last_status`` and ``last_error``, and count unless ``counted`` is false. Other outcomes leave the run state.
+        """
         ...
 
     # -- reading --
@@ -408,6 +434,12 @@ class Coordinator(Protocol):
 
 # --- limits: a capability of a coordinator --------------------------------------------------------------------
 
+IN_FLIGHT_SKIP_OUTPUT_KEY: Final = "in_flight_skip"
+"""Key in the output of a fire skipped because a limit was busy: ``{"in_flight_skip": true, "held_by": fire id}``."""
+
+SLOTS: Final = "slots"
+"""Name of the limit that bounds everything of one scheduler; judged last."""
+
 
 class Busy(StrEnum):
     SKIP = "skip"
@@ -423,6 +455,14 @@ class Limit:
     busy: Busy = Busy.WAIT
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A fire in line, with everything it asked for."""
+
+    fire: Fire
+    limits: tuple[Limit, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRequest:
     hold: Hold
@@ -433,7 +473,7 @@ class Grant(StrEnum):
     GRANTED = "granted"
     WAITING = "waiting"
     SKIPPED = "skipped"  # recorded as success with the in-flight-skip output
-    LOST = "lost"  # not pending under this hold any more
+    LOST = "lost"  # not pending under this hold any more, or nothing is granted while quiet: the outbox has it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -452,8 +492,9 @@ class Limits(Protocol):
         First the limits that skip: busy means ``SKIPPED``. Then all others together or none: no capacity, and the
         fire joins the one line (ordered by due time, then arrival), its claim ``waiting`` and out of the outbox,
         still holding what it got in the first step. A newcomer never passes the line. Every terminal outcome
-        (finish, reap, drop) releases, and in the same step puts the waiting fires that now fit back into the
-        outbox: as their own owner's, takeable at once."""
+        (finish, reap, drop, expiry at Start) releases, and in the same step puts the waiting fires that now fit back
+        into the outbox: as their own owner's, takeable at once. A skipped fire sets ``last_status`` and
+        ``last_result`` and no failure count."""
         ...
 
 

@@ -1,0 +1,144 @@
+"""Run state and history: what is written down when a fire moves on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.model.fire import Fire, FireKey, FireRecord, Origin, Status
+from celery_parrot.model.plan import NotFired, Plan
+
+AUTOMATIC = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
+
+
+def record(space: Space, claim: Claim, *, output: str | None = None, error: str | None = None) -> None:
+    """Write the fire's history entry as the claim is now."""
+    fire = claim.fire
+    entries = space.history.setdefault(fire.key.schedule_id, {})
+    before = entries.get(fire.key.moment)
+    entries[fire.key.moment] = FireRecord(
+        fire_id=space.namespace.fire_id(fire.key),
+        key=fire.key,
+        name=fire.name,
+        kind=fire.kind,
+        origin=fire.origin,
+        status=fire.status,
+        reason=fire.reason,
+        attempt=fire.attempt,
+        beat=fire.owner,
+        worker=fire.worker,
+        committed_at=fire.committed_at,
+        sent_at=fire.sent_at,
+        started_at=fire.started_at,
+        finished_at=fire.finished_at,
+        output=output,
+        error=error,
+        late_result=before.late_result if before else None,
+    )
+    _prune(space, entries)
+
+
+def record_range(space: Space, plan: Plan, run: NotFired, owner: str) -> None:
+    """One history entry for due times that are decided without firing. Never replaces that of a fire."""
+    key = FireKey(plan.schedule_id, run.first)
+    entries = space.history.setdefault(plan.schedule_id, {})
+    before = entries.get(key.moment)
+    if before is not None and before.committed_at is not None:
+        return
+    entries[key.moment] = FireRecord(
+        fire_id=space.namespace.fire_id(key),
+        key=key,
+        name=plan.name,
+        kind=plan.kind,
+        origin=Origin.SCHEDULE,
+        status=run.status,
+        reason=run.reason,
+        beat=owner,
+        finished_at=space.now,
+        until=run.last if run.count > 1 else None,
+        count=run.count,
+    )
+    _prune(space, entries)
+
+
+def note_late(space: Space, key: FireKey, text: str) -> None:
+    """Keep what a result that came too late said."""
+    entries = space.history.get(key.schedule_id, {})
+    if key.moment in entries:
+        entries[key.moment] = replace(entries[key.moment], late_result=text)
+
+
+def recorded(space: Space, key: FireKey) -> bool:
+    return key.moment in space.history.get(key.schedule_id, {})
+
+
+def history(space: Space, schedule_id: str, limit: int, before: datetime | None) -> Sequence[FireRecord]:
+    oldest = space.now - timedelta(days=space.timing.history_days)
+    entries = space.history.get(schedule_id, {}).values()
+    wanted = [r for r in entries if (before is None or r.due_at < before) and (r.until or r.due_at) >= oldest]
+    return sorted(wanted, key=lambda r: r.key, reverse=True)[: max(limit, 0)]
+
+
+def count_sent(space: Space, claim: Claim) -> None:
+    """``last_run``, and ``run_count`` once a fire however often it is sent."""
+    state = space.states.get(claim.fire.key.schedule_id)
+    if state is None or claim.counted:
+        claim.counted = True
+        return
+    claim.counted = True
+    state.run = replace(state.run, last_run=space.now, run_count=state.run.run_count + 1)
+
+
+def reserve(space: Space, schedule_id: str, origin: Origin, max_fires: int | None) -> bool:
+    """Count an automatic fire against ``max_fires``; false if there is none left."""
+    if origin not in AUTOMATIC:
+        return True
+    state = space.states[schedule_id]
+    if max_fires is not None and state.run.auto_count >= max_fires:
+        return False
+    state.run = replace(state.run, auto_count=state.run.auto_count + 1)
+    return True
+
+
+def unreserve(space: Space, fire: Fire) -> None:
+    """Give back what :func:`reserve` counted, for a fire that was never sent."""
+    state = space.states.get(fire.key.schedule_id)
+    if state is not None and fire.origin in AUTOMATIC:
+        state.run = replace(state.run, auto_count=max(state.run.auto_count - 1, 0))
+
+
+def outcome(
+    space: Space, claim: Claim, *, output: str | None = None, error: str | None = None, counted: bool = True
+) -> None:
+    """The run state and history of a fire that has just ended. Skipped, missed and expired leave the run state."""
+    fire = claim.fire
+    state = space.states.get(fire.key.schedule_id)
+    if state is not None and fire.status is Status.SUCCESS:
+        state.run = replace(
+            state.run,
+            last_status="success",
+            last_error=None,
+            last_result=output,
+            last_result_at=space.now,
+            consecutive_failures=0,
+        )
+    elif state is not None and fire.status.failure:
+        state.run = replace(
+            state.run,
+            last_status="target_missing" if fire.status is Status.TARGET_MISSING else "error",
+            last_error=error or fire.reason,
+            last_error_at=space.now,
+            consecutive_failures=state.run.consecutive_failures + counted,
+        )
+    record(space, claim, output=output, error=error)
+
+
+def _prune(space: Space, entries: dict[str, FireRecord]) -> None:
+    """Cut back to the limit, a batch at a time so that most calls cost nothing."""
+    limit = space.timing.history_limit
+    if len(entries) <= limit + max(limit // 10, 1):
+        return
+    for moment in sorted(entries, key=lambda m: entries[m].key)[: len(entries) - limit]:
+        del entries[moment]
