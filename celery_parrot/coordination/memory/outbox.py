@@ -20,9 +20,11 @@ def register(space: Space, registration: Registration) -> Mark:
     if state is None:
         state = space.states[registration.schedule_id] = ScheduleState(when=registration.when)
         state.run = RunState(last_due=initial)
-    elif state.run.last_due is None or (state.when and state.when != registration.when):
+    elif state.run.last_due is None:
         state.run = replace(state.run, last_due=initial)
-        state.initial = True
+    elif state.when and state.when != registration.when:  # an edit of when
+        last_due = initial if state.initial else max(initial, state.run.last_due)
+        state.run = replace(state.run, last_due=last_due)
     state.when = registration.when
     return mark_of(registration.schedule_id, state)
 
@@ -43,7 +45,7 @@ def commit(space: Space, plan: Plan, owner: str) -> CommitReply:
     if state is None or mark is None:
         return CommitReply(schedule_id=plan.schedule_id, verdict=Verdict.UNKNOWN)
     if state.run.disabled_by is not None:
-        return CommitReply(schedule_id=plan.schedule_id, verdict=Verdict.HELD, mark=mark)
+        return CommitReply(schedule_id=plan.schedule_id, verdict=Verdict.HELD, mark=mark, held=state.run.disabled_by)
     if mark != plan.expected_mark:
         return CommitReply(schedule_id=plan.schedule_id, verdict=Verdict.MOVED, mark=mark)
     won: list[PlannedFire] = []
