@@ -48,7 +48,7 @@ format: $(DEV) ## let ruff rewrite what it can
 	$(BIN)/ruff format .
 
 bench: $(DEV) ## benchmarks, against the recorded limits
-	@$(PYTEST) -m benchmark -p no:xdist -p no:randomly
+	@$(PYTEST) -m benchmark -p no:xdist -p no:randomly || { code=$$?; [ $$code -eq 5 ] && echo "no benchmarks yet" || exit $$code; }
 
 chaos: $(DEV) ## the long form of the e2e and chaos tests
 	@$(PYTEST) --full -m "e2e or chaos" -p no:xdist

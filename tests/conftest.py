@@ -57,13 +57,15 @@ def sim_seeds(pytestconfig: pytest.Config) -> Sequence[int]:
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m deselects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test by its folder, so that nobody has to remember to."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark each test by its folder, so that nobody has to remember to, and give the long forms their time."""
     for item in items:
         if item.path.is_relative_to(TESTS):
             mark = MARK_OF_FOLDER.get(item.path.relative_to(TESTS).parts[0])
             if mark is not None:
                 item.add_marker(mark)
+            if config.getoption("--full") and mark in ("e2e", "chaos") and not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(900))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -84,3 +84,25 @@ def test_a_failing_test_shows_the_end_of_each_log(procs: Procs) -> None:
     assert title.startswith("beat-1 pid ")
     assert "exit code 0" in title
     assert text == "cannot reach Redis"
+
+
+def test_celery_processes_start_run_and_end(procs: Procs, redis_url: str) -> None:
+    """A stock beat and a stock worker find the app, share the broker and end cleanly on SIGTERM."""
+    env = {"BROKER": redis_url}
+    beat = procs.beat("tests.support.plain_app", "--schedule", "beat.db", env=env)
+    worker = procs.worker("tests.support.plain_app", env=env)
+    worker.wait_for_log("the task ran", 30)
+    assert beat.name == "beat-1"
+    assert beat.terminate() == 0
+    assert worker.terminate() == 0
+
+
+def test_a_worker_dies_with_its_pool_and_its_embedded_beat(procs: Procs, redis_url: str) -> None:
+    """Killing the worker alone would leave them behind; kill_group leaves nothing."""
+    worker = procs.worker(
+        "tests.support.plain_app", "-B", "--schedule", "beat.db", name="embedded", env={"BROKER": redis_url}
+    )
+    worker.wait_for_log("the task ran", 30)
+    assert len(procs.strays()) >= 3  # the worker, its pool, its beat
+    worker.kill_group()
+    wait_until(lambda: not procs.strays(), "the embedded beat and the pool to die", 10, explain=procs.strays)
