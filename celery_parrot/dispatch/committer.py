@@ -112,4 +112,3 @@ class Committer:
             )
             more = {**fields, "reason": gone.reason, "due_at": gone.first.isoformat(), "count": gone.count}
             self._events.emit(Event(events.FIRE_MISSED, logging.WARNING, text, more))
-

@@ -14,9 +14,7 @@ class FakeClock:
     :param source: another fake clock to follow, e.g. one "true time" for the clocks of several processes.
     """
 
-    def __init__(
-        self, start: datetime | None = None, *, offset: float = 0.0, source: FakeClock | None = None
-    ) -> None:
+    def __init__(self, start: datetime | None = None, *, offset: float = 0.0, source: FakeClock | None = None) -> None:
         self._source = source
         self._start = start or datetime(2026, 1, 1, tzinfo=UTC)
         self._elapsed = timedelta(0)

@@ -1,0 +1,168 @@
+"""Where beats and workers agree. Each method's docstring is its contract.
+
+One method is one atomic operation of the backend and takes a batch. "Someone else won" is a value;
+"I could not ask" is :exc:`~celery_parrot.errors.Unreachable` (the call may or may not have been carried out,
+so every method here may be repeated safely with the same arguments); a coordinator that forgot what this
+process knew raises :exc:`~celery_parrot.errors.MemoryLost` and has done nothing.
+
+Every coordinator call also
+
+* returns or carries a :class:`Reading`, taken by the coordinator's own clock;
+* touches one common key. A call that finds it untouched for :attr:`Timing.untouched` seconds sets ``judge_from`` to
+  now + one lease time. Before ``judge_from`` no call, Start included, treats a lease, a heartbeat, an age or a
+  deadline as lapsed;
+* compares the epoch the process knows with the stored one, and the server's identity with the one the epoch was
+  made on. A process that knows none yet (it has not attached) adopts the stored one, as :meth:`Coordinator.attach`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from celery_parrot.model.fire import Fire, FireKey, FireRecord
+from celery_parrot.model.plan import Plan
+from celery_parrot.model.state import Beat, RunState
+from celery_parrot.protocols.outbox import CommitReply, Drop, Hold, Mark, Registration, SweepReply
+from celery_parrot.protocols.runs import Delivery, FinishReply, Lease, Memory, Outcome, Reaped, Running, StartReply
+from celery_parrot.protocols.timing import Reading, Timing
+
+
+class Coordinator(Protocol):
+    """Where beats and workers agree. See the module's text for what every call does besides."""
+
+    timing: Timing
+
+    # -- memory --
+
+    def attach(self) -> Reading:
+        """Adopt the stored epoch, or create one if the coordinator is empty, and know it from now on.
+
+        A server that changed but kept its data may lack the last writes: a new epoch is made, quiet for one lease
+        time, as by :meth:`remember` with nothing to remember."""
+        ...
+
+    def remember(self, memory: Memory) -> Reading:
+        """After :exc:`MemoryLost`, from a beat: put back what it knows, and adopt or create an epoch.
+
+        Creates a new epoch with ``quiet_until`` = now + one lease time if there is none or the server changed.
+        Otherwise joins the epoch that another process made (and extends quiet only if nobody remembered into it yet).
+        A mark is set to the later of stored and remembered, but a mark that nothing was decided from since it was
+        registered gives way to the remembered one. A mark that belongs to another ``when`` than the stored one is
+        ignored. A remembered outbox entry is added unless its claim exists.
+        """
+        ...
+
+    def remember_running(self, running: Sequence[Running]) -> Reading:
+        """After :exc:`MemoryLost`, from a worker: as :meth:`remember`, for fires that run there, with their tokens.
+
+        A claim that exists and is terminal or belongs to another token is left alone."""
+        ...
+
+    # -- beats --
+
+    def register(self, registrations: Sequence[Registration]) -> Sequence[Mark]:
+        """The shared mark of each, created or moved as :class:`Registration` says; first come wins. In order."""
+        ...
+
+    def commit(self, plans: Sequence[Plan], owner: str) -> tuple[Reading, Sequence[CommitReply]]:
+        """Claim the planned fires, put them in the outbox, record the rest as not fired, move the mark.
+
+        Per plan all or nothing, and only if the mark equals ``expected_mark``; nothing at all while quiet (every
+        plan is then ``MOVED`` with its mark unchanged, and ``reading.quiet`` says why). Counts as a heartbeat of
+        ``owner``. After a lost reply the repeat answers ``MOVED``; the fires are then the owner's own in the next
+        sweep.
+        """
+        ...
+
+    def renew(self, holds: Sequence[Hold]) -> Sequence[bool]:
+        """Make each claim young again; false where the owner or ``tries`` differ or it is no longer pending."""
+        ...
+
+    def confirm(self, holds: Sequence[Hold]) -> Sequence[bool]:
+        """The fire reached the broker: ``sent``, out of the outbox, ``last_run`` and ``run_count``, history.
+
+        False where the claim is not pending under this hold any more (a worker's Start or a takeover was first)."""
+        ...
+
+    def drop(self, drops: Sequence[Drop]) -> Sequence[bool]:
+        """End pending fires without sending: outcome, out of the outbox, history; false as :meth:`renew`.
+        Returns what ``max_fires`` had reserved for it. A failure counts as one in :meth:`finish`."""
+        ...
+
+    def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
+        """A heartbeat of ``beat``, and a look at the outbox from ``offset`` on. Forgets beats silent for an hour."""
+        ...
+
+    def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:
+        """Pass claims to ``owner`` with ``tries`` + 1, each only if still exactly as in its hold and, judged again
+        now, still takeable; None where not."""
+        ...
+
+    def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
+        """End as ``abandoned`` (reason ``worker lost``) the running fires whose lease lapsed and was not put back
+        within the last two lease times. Nothing before ``judge_from``. Counts as a failure, see :meth:`finish`."""
+        ...
+
+    def leave(self, owner: str) -> None:
+        """Forget a beat that stops in good order; its pending claims become takeable at once."""
+        ...
+
+    # -- workers --
+
+    def start(self, deliveries: Sequence[Delivery]) -> Sequence[StartReply]:
+        """Open each fire for its delivery. In this order:
+
+        1. quiet: ``QUIET``.
+        2. unknown claim: a put-back copy is a ``DUPLICATE``; any other creates the claim, then 7 and 8.
+        3. ended: ``DUPLICATE`` (``unknown`` is no end: it runs after all).
+        4. ``(attempt, retries)`` of the message lower than the claim's ``(sent_as, retries)``: ``DUPLICATE``.
+           Higher: the next attempt, runs at once, whatever the lease of the one before.
+        5. running under this token: ``RUN`` again, nothing changes.
+        6. running under another token: lease live (or not yet to be judged): a put-back copy whose predecessor
+           renewed since (the lease is truly live) is a ``DUPLICATE``, everything else is ``PUT_BACK`` and noted on
+           the claim. Lease lapsed: the next attempt, runs.
+        7. over its deadline: ``EXPIRED``, recorded.
+        8. pending, waiting or sent: runs. Pending counts as confirmed.
+        """
+        ...
+
+    def renew_leases(self, leases: Sequence[Lease]) -> Sequence[bool]:
+        """One more lease time for each; false where the token is not the running one any more."""
+        ...
+
+    def finish(self, outcomes: Sequence[Outcome]) -> Sequence[FinishReply]:
+        """Record each outcome, only from ``running`` and with the right token: claim, run state, history, release.
+
+        An empty token ends a fire that no worker is running (revoked in the queue, task unknown): from ``pending``,
+        ``waiting`` or ``sent`` only.
+        With status ``SENT`` (the task retries) the fire goes back to ``sent`` without a lease and expects a message
+        with one more retry (an older one is then a duplicate); if its next attempt has begun already, nothing
+        changes and the answer is ``RECORDED``. Repeating an outcome whose reply was lost answers ``RECORDED``. A late
+        one becomes ``late_result`` of the history entry and changes nothing else.
+
+        Success clears ``last_error`` and the failure count. ``error``, ``target_missing`` and ``abandoned`` set
+        ``last_status`` and ``last_error``, and count unless ``counted`` is false. Other outcomes leave the run state.
+        """
+        ...
+
+    # -- reading --
+
+    def fires(self, schedule_id: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
+        """History of one schedule, newest due time first, in-flight fires included, strictly before ``before``."""
+        ...
+
+    def run_states(self, schedule_ids: Sequence[str]) -> Mapping[str, RunState]:
+        """Run state of each schedule that has one."""
+        ...
+
+    def claims(self, keys: Sequence[FireKey]) -> Sequence[Fire | None]:
+        """The claims of these fires, as they are."""
+        ...
+
+    def beats(self) -> Sequence[Beat]:
+        """Beats seen within the last hour; living ones were seen within :attr:`Timing.heartbeat`."""
+        ...
+
+    def close(self) -> None: ...

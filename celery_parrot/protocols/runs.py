@@ -1,0 +1,134 @@
+"""What workers and the coordinator tell each other: start, lease, finish; and what both remember for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from celery_parrot.model.fire import Fire, FireKey, Origin, Status
+from celery_parrot.protocols.outbox import Mark, Registration
+
+
+class StartVerdict(StrEnum):
+    """What a worker does with a delivery."""
+
+    RUN = "run"
+    DUPLICATE = "duplicate"  # acknowledge, do not run
+    PUT_BACK = "put_back"  # another delivery holds a live lease: same id again, one lease time later
+    QUIET = "quiet"  # the coordinator lost its memory: same id again, when it speaks again
+    EXPIRED = "expired"  # over its queue deadline, now recorded as such
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One delivery of a fire's message to a worker. The key, name, kind and origin come from the message's header.
+
+    :ivar token: an id of this delivery; asking again with it wins again.
+    :ivar attempt: the attempt the message was sent as.
+    :ivar retries: Celery's count of ``retry()`` calls.
+    :ivar put_back: this is a copy that a worker put back after ``PUT_BACK``. A copy made after ``QUIET`` is not:
+        its claim may be what was forgotten.
+    :ivar deadline: the queue deadline, or None.
+    """
+
+    key: FireKey
+    name: str
+    kind: str
+    token: str
+    worker: str
+    origin: Origin = Origin.SCHEDULE
+    attempt: int = 1
+    retries: int = 0
+    put_back: bool = False
+    deadline: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartReply:
+    """:ivar attempt: the attempt that now runs (``RUN``), or that was met.
+    :ivar holds: the limits that the fire holds (``RUN``), for :class:`Running`.
+    """
+
+    verdict: StartVerdict
+    attempt: int = 1
+    lease_until: datetime | None = None
+    retry_after: float = 0.0
+    holds: tuple[Limit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The ticket of a running delivery."""
+
+    key: FireKey
+    token: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a delivery ended.
+
+    :ivar status: a terminal status, or ``SENT`` for a delivery that ended in ``retry()``: the fire goes on.
+    :ivar retry_at: when the next attempt is to start, with status ``SENT``.
+    :ivar counted: whether a failure counts towards disabling (a revoked fire does not).
+    :ivar output: formatted, already cut. ``error``: ``Type: message``, already cut.
+    """
+
+    lease: Lease
+    status: Status
+    reason: str = ""
+    output: str | None = None
+    error: str | None = None
+    counted: bool = True
+    retry_at: datetime | None = None
+
+
+WORKER_LOST: Final = "worker lost"
+"""The reason of a fire that was reaped because its lease lapsed."""
+
+
+class FinishVerdict(StrEnum):
+    RECORDED = "recorded"
+    LATE = "late"  # the fire had an outcome, or another delivery holds it: kept as a note at most
+    UNKNOWN = "unknown"  # no such claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishReply:
+    """:ivar named: waiting fires that this release put back into the outbox."""
+
+    verdict: FinishVerdict
+    named: tuple[FireKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """A running fire whose lease lapsed, now ``abandoned``."""
+
+    fire: Fire
+    named: tuple[FireKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What a beat remembers for a coordinator that forgot: its marks (by schedule id, with the registrations they
+    belong to), the outbox and the line as last swept."""
+
+    registrations: tuple[Registration, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    outbox: tuple[Fire, ...] = ()
+    line: tuple[Waiting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """What a worker remembers of a fire it runs, for a coordinator that forgot.
+
+    :ivar holds: the limits it holds, as told by :class:`StartReply`.
+    """
+
+    delivery: Delivery
+    started_at: datetime
+    attempt: int = 1
+    holds: tuple[Limit, ...] = ()
