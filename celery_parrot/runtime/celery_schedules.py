@@ -45,7 +45,8 @@ def to_spec(obj: object, app_timezone: str | tzinfo = "UTC") -> tuple[str, Mappi
 def to_trigger(obj: object, app_timezone: str | tzinfo = "UTC", *, anchor: datetime, schedule_id: str = "") -> Trigger:
     """The trigger for a ``schedule`` of ``beat_schedule``.
 
-    :param anchor: UTC; where the chain of a foreign schedule starts: the stored first anchor, or any later due time of it (the mark).
+    :param anchor: UTC; where the chain of a foreign schedule starts: the stored first anchor, or any later due time
+        of it (the mark).
     :raises InvalidSchedule: as :func:`to_spec`.
     """
     spec = to_spec(obj, app_timezone)
@@ -62,7 +63,7 @@ def zone_name(zone: str | tzinfo) -> str:
     """
     if isinstance(zone, str):
         return zone
-    if zone is UTC or zone == timezone.utc:
+    if zone is UTC or zone == UTC:
         return "UTC"
     name = getattr(zone, "key", None) or getattr(zone, "zone", None)
     if isinstance(name, str):
@@ -111,7 +112,7 @@ def _field(text: object, values: set[int], high: int, low: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ForeignTrigger:
-    """A schedule object of somebody else's making: each due time is what it answers when its clock stands at the one before.
+    """A schedule object of somebody else's making, asked for each due time with its clock standing at the one before.
 
     Not deterministic: the object may look at anything. The chain starts at ``anchor``, which all beats must share.
 
@@ -150,7 +151,8 @@ class ForeignTrigger:
     def describe(self) -> str:
         """The object's class and ``repr``."""
         kind = type(self.schedule)
-        return f"As {kind.__module__}.{kind.__qualname__} says: {self.schedule!r} (its own time zone and clock-change rules)."
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        return f"As {name} says: {self.schedule!r} (its own time zone and clock-change rules)."
 
     def _around(self, t: datetime) -> tuple[datetime, datetime]:
         """The links of the chain at or before ``t`` and right after it."""
@@ -163,7 +165,9 @@ class ForeignTrigger:
                 self._seen[:] = [due]
                 return due, following
             due = following
-        raise InvalidSchedule("schedule", self.schedule, f"has more than {_MAX_STEPS} due times since {self.anchor.isoformat()}")
+        raise InvalidSchedule(
+            "schedule", self.schedule, f"has more than {_MAX_STEPS} due times since {self.anchor.isoformat()}"
+        )
 
     def _step(self, due: datetime) -> datetime:
         asked = copy.copy(self.schedule)
@@ -173,7 +177,9 @@ class ForeignTrigger:
         except NotImplementedError:
             following = due + timedelta(seconds=float(asked.is_due(due)[1]))
         except Exception as error:
-            raise InvalidSchedule("schedule", self.schedule, f"failed when asked: {type(error).__name__}: {error}") from error
+            raise InvalidSchedule(
+                "schedule", self.schedule, f"failed when asked: {type(error).__name__}: {error}"
+            ) from error
         if following <= due:
             raise InvalidSchedule("schedule", self.schedule, "does not move forward: due again at once, for ever")
         return following

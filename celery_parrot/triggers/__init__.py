@@ -1,4 +1,4 @@
-"""WHEN: pure time maths. No I/O, no clock, no randomness: equal fields give equal answers in any process, on any host, for ever."""
+"""WHEN: pure time maths. No I/O, no clock, no randomness: equal fields, equal answers, in any process and for ever."""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class DayRule:
     :ivar weekdays: bit 0–6 for each weekday.
     :ivar last_of: bit 0–6 for each weekday whose last one in the month takes part (``5L``).
     :ivar nth: pairs ``(weekday, n)``: its n-th in the month (``fri#2``).
-    :ivar union: a day takes part if its day of the month **or** its weekday does (crontab(5) with both fields given); else both must.
+    :ivar union: a day takes part if its day of the month **or** its weekday does (crontab(5) with both fields
+        given); else both must.
     :ivar clamp: a day number past the end of the month means its last day.
     """
 
@@ -48,7 +49,7 @@ class DayRule:
         object.__setattr__(self, "_masks", {})
 
     def next(self, ordinal: int) -> int | None:
-        """The first day at or after proleptic ``ordinal``; None if none comes within 50 years or by the end of year 9999."""
+        """The first day at or after proleptic ``ordinal``; None if none comes within 50 years or before year 10000."""
         if not 1 <= ordinal <= _LAST_ORDINAL:
             return None if ordinal > 0 else self.next(1)
         if self._every:

@@ -1,6 +1,7 @@
 """Instants as whole seconds since 1970-01-01T00:00Z, and back.
 
-The rest of the room counts in integers: they neither overflow at the ends of the calendar nor compare wrongly inside a repeated hour.
+The rest of the room counts in integers: they neither overflow at the ends of the calendar nor compare wrongly inside
+a repeated hour.
 """
 
 from __future__ import annotations

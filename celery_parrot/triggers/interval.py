@@ -14,6 +14,7 @@ from .options import Options
 
 _UNITS = {"weeks": 604_800, "days": 86_400, "hours": 3_600, "minutes": 60, "seconds": 1}
 KEYS = frozenset({*_UNITS, "offset"})
+HOURS_KEYS = frozenset({"n", "offset"})
 _SHORTEST = MICRO // 10
 
 

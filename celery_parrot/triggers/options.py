@@ -44,7 +44,9 @@ class Options:
     def __init__(self, values: Mapping[str, Any], context: Context, allowed: frozenset[str]) -> None:
         for key in values:
             if key not in allowed and key not in COMMON:
-                raise InvalidSchedule(str(key), values[key], f"no such key here; known are {', '.join(sorted(allowed | COMMON))}")
+                raise InvalidSchedule(
+                    str(key), values[key], f"no such key here; known are {', '.join(sorted(allowed | COMMON))}"
+                )
         self.values, self.context = values, context
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -94,7 +96,7 @@ class Options:
         return self.choice("dst_fold", FOLDS, FOLDS[0])
 
     def instant(self, key: str) -> datetime | None:
-        """An ISO 8601 instant or a datetime, as UTC. A naive one is a reading in the schedule's zone, with the DST policy of the config.
+        """An ISO 8601 instant or a datetime, as UTC. A naive one is a reading in the zone, with the policy of the config.
 
         :raises InvalidSchedule: also if the reading falls into a gap and ``dst_gap`` is ``skip``.
         """
@@ -105,7 +107,9 @@ class Options:
             try:
                 value = datetime.fromisoformat(value)
             except ValueError:
-                raise InvalidSchedule(key, value, "must be an ISO 8601 instant, such as 2027-03-14T09:30:00+01:00") from None
+                raise InvalidSchedule(
+                    key, value, "must be an ISO 8601 instant, such as 2027-03-14T09:30:00+01:00"
+                ) from None
         if not isinstance(value, datetime):
             raise InvalidSchedule(key, value, "must be an ISO 8601 instant")
         return aware(key, value, self.zone(), self.gap(), self.fold())

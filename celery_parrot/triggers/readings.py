@@ -1,15 +1,20 @@
 """Local readings: what a wall clock shows, before any zone is applied.
 
-A reading is a number of seconds since a naive 1970-01-01T00:00. A :class:`Readings` names some of them; :mod:`.wall` turns them into instants.
+A reading is a number of seconds since a naive 1970-01-01T00:00. A :class:`Readings` names some of them; :mod:`.wall`
+turns them into instants.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Protocol
 
 from .days import DayRule
 from .instants import DAY, EPOCH_ORDINAL
+
+# Steps of a search through a lattice: more than 50 years of days.
+_MOST_STEPS = 20_000
 
 
 class Readings(Protocol):
@@ -98,6 +103,73 @@ class CalendarReadings:
         if not rest:
             return None
         return (rest.bit_length() - 1) * 60 + self.seconds.bit_length() - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Those of ``within`` that fall into every ``interval``-th unit of time since ``start``.
+
+    :ivar unit: seconds.
+    """
+
+    within: Readings
+    start: int
+    unit: int
+    interval: int
+
+    def next(self, reading: int) -> int | None:
+        for _ in range(_MOST_STEPS):
+            found = self.within.next(reading)
+            if found is None:
+                return None
+            behind = (found // self.unit - self.start // self.unit) % self.interval
+            if not behind:
+                return found
+            reading = (found // self.unit + self.interval - behind) * self.unit
+        return None
+
+    def prev(self, reading: int) -> int | None:
+        for _ in range(_MOST_STEPS):
+            found = self.within.prev(reading)
+            if found is None:
+                return None
+            behind = (found // self.unit - self.start // self.unit) % self.interval
+            if not behind:
+                return found
+            reading = (found // self.unit - behind + 1) * self.unit - 1
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Those of ``within`` from ``first`` to ``last``, both inclusive; no ``last``: for ever."""
+
+    within: Readings
+    first: int
+    last: int | None
+
+    def next(self, reading: int) -> int | None:
+        found = self.within.next(max(reading, self.first))
+        return None if found is None or (self.last is not None and found > self.last) else found
+
+    def prev(self, reading: int) -> int | None:
+        found = self.within.prev(reading if self.last is None else min(reading, self.last))
+        return None if found is None or found < self.first else found
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A finite number of readings, ascending."""
+
+    all: tuple[int, ...]
+
+    def next(self, reading: int) -> int | None:
+        at = bisect_left(self.all, reading)
+        return self.all[at] if at < len(self.all) else None
+
+    def prev(self, reading: int) -> int | None:
+        at = bisect_right(self.all, reading)
+        return self.all[at - 1] if at else None
 
 
 def _low(mask: int) -> int:

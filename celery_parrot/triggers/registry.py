@@ -8,7 +8,7 @@ from typing import Any
 
 from celery_parrot.errors import InvalidSchedule
 
-from . import cron, interval
+from . import calendar, cron, interval, once, rule, solar, window
 from .base import Trigger
 from .options import Context, Options, aware
 from .zones import zone
@@ -16,9 +16,19 @@ from .zones import zone
 _Builder = Callable[[Options], Trigger]
 _TYPES: dict[str, tuple[_Builder, frozenset[str]]] = {
     "interval": (interval.from_interval, interval.KEYS),
-    "every_n_hours": (interval.from_hours, frozenset({"n", "offset"})),
+    "every_n_hours": (interval.from_hours, interval.HOURS_KEYS),
     "cron": (cron.from_cron, cron.KEYS),
     "crontab": (cron.from_cron, cron.KEYS),
+    "daily": (calendar.from_daily, calendar.TIME_KEYS),
+    "daily_at": (calendar.from_daily, calendar.TIME_KEYS),
+    "weekly": (calendar.from_weekly, calendar.WEEKLY_KEYS),
+    "monthly": (calendar.from_monthly, calendar.MONTHLY_KEYS),
+    "once": (once.from_once, once.ONCE_KEYS),
+    "one_shot_at": (once.from_once, once.ONCE_KEYS),
+    "relative_delay": (once.from_delay, once.DELAY_KEYS),
+    "random_within_window": (window.from_window, window.KEYS),
+    "solar": (solar.from_solar, solar.KEYS),
+    "rrule": (rule.from_rule, rule.KEYS),
 }
 SCHEDULE_TYPES = tuple(_TYPES)
 """Every name that :func:`build` knows."""
@@ -35,7 +45,8 @@ def build(
     """The trigger that ``config`` describes.
 
     :param schedule_type: one of :data:`SCHEDULE_TYPES`.
-    :param config: its keys, as JSON has them; ``tz``, ``dst_gap`` and ``dst_fold`` are accepted by every type. Null counts as absent.
+    :param config: its keys, as JSON has them; ``tz``, ``dst_gap`` and ``dst_fold`` are accepted by every type. Null
+        counts as absent.
     :param schedule_id: hashed by ``H`` and ``random_within_window``; the same id, the same times.
     :param created_at: where relative times start; a naive one is a reading in ``timezone``.
     :param timezone: the zone of a config without ``tz``.

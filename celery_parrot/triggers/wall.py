@@ -21,8 +21,8 @@ _MARGIN = 2 * DAY
 class WallClock:
     """Instants at which a clock in ``zone`` shows one of ``readings``.
 
-    A continuous one takes every real instant whose reading matches. Else ``gap`` and ``fold`` say what becomes of readings that a change of the
-    clock leaves out or shows twice.
+    A continuous one takes every real instant whose reading matches. Else ``gap`` and ``fold`` say what becomes of
+    readings that a change of the clock leaves out or shows twice.
 
     :ivar gap: ``next_valid``: once, at the first instant after the gap, several collapse to one; ``skip``: not at all.
     :ivar fold: ``first``, ``last`` or ``both`` passes of a repeated reading.
@@ -56,8 +56,8 @@ class WallClock:
             found = self.readings.next(max(low, first))
             if found is not None and found <= last:
                 return found - stretch.offset
-            # From here nothing is due before the clock shows `found`, unless the change at the end of the stretch shows again what is
-            # already past.
+            # From here nothing is due before the clock shows `found`, unless the change at the end of the stretch
+            # shows again what is already past.
             if low > stretch.end + stretch.after:
                 second = stretch.end
             elif found is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .wall import WallClock
 
 _GAP = {
@@ -18,7 +20,7 @@ _FOLD = {
 def clock_words(clock: WallClock) -> str:
     """The zone and the DST class of ``clock``."""
     key = clock.zone.key
-    if key == "UTC" or key.startswith("UTC"):
+    if clock.zone.fixed:
         return key
     if clock.continuous:
         return f"{key}, continuous: runs on in real time when clocks change"
@@ -30,10 +32,43 @@ def sentence(what: str, clock: WallClock) -> str:
     return f"{what} ({clock_words(clock)})."
 
 
-def cron_sentence(expr: str, seconds: str, clock: WallClock) -> str:
-    """A cron expression in words."""
-    return sentence(_cron_words(expr, seconds), clock)
+def cron_words(expr: str, seconds: str, intersection: bool) -> str:
+    """A cron expression in words, by cron-descriptor where it knows the grammar, with the rule of the day fields."""
+    words = _descriptor(expr, seconds) or f"As cron {expr!r} says"
+    fields = expr.split(" ")
+    if seconds:
+        fields.pop(0 if seconds == "first" else -1)
+    day, weekday = fields[2], fields[4]
+    if day == "*" or weekday == "*":
+        return words
+    if intersection or day.startswith("*") or weekday.startswith("*"):
+        return f"{words}; both the day of the month and the weekday must match"
+    return f"{words}; either the day of the month or the weekday must match"
 
 
-def _cron_words(expr: str, seconds: str) -> str:
-    return f"Cron {expr}"
+def _descriptor(expr: str, seconds: str) -> str:
+    if "h" in expr.replace("thu", "").replace("march", ""):
+        return ""
+    # Imported here: it reads its translations, and only people who ask for a description need it.
+    from cron_descriptor import FormatError, Options, get_description
+
+    options = Options()
+    options.use_24hour_time_format = True
+    if seconds == "last":
+        expr = " ".join((expr.split(" ")[-1], *expr.split(" ")[:-1]))
+    try:
+        return str(get_description(expr.upper(), options)).rstrip(".")
+    except (FormatError, ValueError, LookupError):
+        return ""
+
+
+def ordinal(number: int) -> str:
+    """1st, 2nd, 3rd, 4th."""
+    if number % 100 in (11, 12, 13):
+        return f"{number}th"
+    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }"
+
+
+def series(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,15 +1,17 @@
 """Time zones as stretches of constant offset.
 
-``zoneinfo`` answers "what is the offset at t" but not "when does it change". The changes are found by probing once a week and bisecting, a year
-at a time and only for years that are asked for; every zone keeps what it found. No zone of the tz database since 1900 leaves an offset and
-returns to it within a week (a test reads the database itself and proves that none is overlooked).
+``zoneinfo`` answers "what is the offset at t" but not "when does it change". The changes are found by probing once a
+week and bisecting, a year at a time and only for years that are asked for; every zone keeps what it found. No zone
+of the tz database since 1900 leaves an offset and returns to it within a week (a test reads the database itself and
+proves that none is overlooked).
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -28,7 +30,8 @@ class Stretch(NamedTuple):
     """Instants ``start <= t < end`` (seconds since the epoch) that share one offset.
 
     :ivar offset: seconds to add to UTC to get the local reading.
-    :ivar before: the offset right before ``start``; ``after`` that from ``end`` on. Equal to ``offset`` where nothing changes.
+    :ivar before: the offset right before ``start``; ``after`` that from ``end`` on. Equal to ``offset`` where nothing
+        changes.
     """
 
     start: int
@@ -66,6 +69,11 @@ class Zone:
         """The zone as ``datetime`` takes it."""
         return self._info
 
+    @property
+    def fixed(self) -> bool:
+        """Whether its offset never changes by definition: UTC or a fixed offset."""
+        return self._fixed is not None
+
     def stretch(self, second: int) -> Stretch:
         """The stretch that ``second`` lies in."""
         if self._fixed is not None:
@@ -100,8 +108,7 @@ class Zone:
                 low = high
         edges.append((end, known, self.offset(end)))
         return tuple(
-            Stretch(at, until, offset, before, after)
-            for (at, before, offset), (until, _, after) in zip(edges, edges[1:], strict=False)
+            Stretch(at, until, offset, before, after) for (at, before, offset), (until, _, after) in pairwise(edges)
         )
 
     def _bisect(self, low: int, high: int, known: int) -> int:

@@ -1,26 +1,43 @@
 """The grammar of one cron field.
 
-Ours from end to end: croniter's plain fields accept what must be refused (wrapping numbers, steps past the range) and cost more than the build may
-(``docs/decisions``). Sources: crontab(5) of Debian, Quartz for ``L``, ``W`` and ``#``, Jenkins for ``H``.
+Ours from end to end: croniter's plain fields accept what must be refused (wrapping numbers, steps past the range)
+and cost more than the build may (``docs/decisions``). Sources: crontab(5) of Debian, Quartz for ``L``, ``W`` and
+``#``, Jenkins for ``H``.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from celery_parrot.errors import InvalidSchedule
 
+from .spread import draw
+
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+FULL_MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+FULL_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 
 
 class Kind(NamedTuple):
     """One of the fields of a cron expression.
 
-    :ivar names: names of the values, the first standing for ``low``.
+    :ivar names: names of the values, the first standing for ``low``; ``full_names`` the same written out.
     :ivar hashed: the greatest value that ``H`` picks (28 for days, so that every month has it).
     """
 
@@ -28,15 +45,16 @@ class Kind(NamedTuple):
     low: int
     high: int
     names: tuple[str, ...]
+    full_names: tuple[str, ...]
     hashed: int
 
 
-SECOND = Kind("second", 0, 59, (), 59)
-MINUTE = Kind("minute", 0, 59, (), 59)
-HOUR = Kind("hour", 0, 23, (), 23)
-DAY_OF_MONTH = Kind("day_of_month", 1, 31, (), 28)
-MONTH_OF_YEAR = Kind("month_of_year", 1, 12, MONTHS, 12)
-DAY_OF_WEEK = Kind("day_of_week", 0, 7, WEEKDAYS, 6)
+SECOND = Kind("second", 0, 59, (), (), 59)
+MINUTE = Kind("minute", 0, 59, (), (), 59)
+HOUR = Kind("hour", 0, 23, (), (), 23)
+DAY_OF_MONTH = Kind("day_of_month", 1, 31, (), (), 28)
+MONTH_OF_YEAR = Kind("month_of_year", 1, 12, MONTHS, FULL_MONTHS, 12)
+DAY_OF_WEEK = Kind("day_of_week", 0, 7, WEEKDAYS, FULL_WEEKDAYS, 6)
 
 
 @dataclass(slots=True)
@@ -45,12 +63,14 @@ class Field:
 
     :ivar mask: bit n for each plain value n; Sunday is bit 0.
     :ivar star: whether the text starts with ``*``.
-    :ivar last: ``L``, :ivar last_weekday: ``LW``, :ivar nearest: the n of each ``nW``.
-    :ivar last_of: bit n for each weekday n of ``nL``. :ivar nth: pairs (weekday, n) of ``weekday#n``.
+    :ivar hashed: whether ``H`` occurs.
+    :ivar last: ``L``; ``last_weekday``: ``LW``; ``nearest``: the n of each ``nW``.
+    :ivar last_of: bit n for each weekday n of ``nL``; ``nth``: pairs (weekday, n) of ``weekday#n``.
     """
 
     mask: int = 0
     star: bool = False
+    hashed: bool = False
     last: bool = False
     last_weekday: bool = False
     nearest: tuple[int, ...] = ()
@@ -73,6 +93,7 @@ def parse(kind: Kind, text: str, seed: str = "") -> Field:
     reader = _Reader(kind, text, seed)
     for item in text.lower().split(","):
         if not reader.special(item, field):
+            field.hashed |= item.startswith("h")
             field.mask |= reader.values(item)
     if kind is DAY_OF_WEEK and field.mask >> 7:
         field.mask = field.mask & 0x7F | 1
@@ -108,8 +129,8 @@ class _Reader:
                 if nth not in ("1", "2", "3", "4", "5"):
                     self.fail("after # comes which one in the month, 1 to 5")
                 field.nth += ((self.number(day) % 7, int(nth)),)
-            elif "l" in item:
-                day = item[1:] if item.startswith("l") else item.removesuffix("l")
+            elif item.startswith("l") or item.endswith("l"):
+                day = item[1:] if item.startswith("l") else item[:-1]
                 if not day:
                     self.fail("L needs a weekday here, as in 5L or friL")
                 field.last_of |= 1 << self.number(day) % 7
@@ -141,7 +162,7 @@ class _Reader:
         last = self.number(last_text)
         if last >= first:
             return _mask(range(first, last + 1, step))
-        if first_text in kind.names or last_text in kind.names:
+        if self.named(first_text) is not None or self.named(last_text) is not None:
             size = len(kind.names)
             return _mask(kind.low + (n - kind.low) % size for n in range(first, last + size + 1, step))
         return self.backwards(item)
@@ -160,8 +181,7 @@ class _Reader:
             low, high = self.number(first), self.number(last)
             if high < low:
                 self.backwards(base)
-        digest = hashlib.blake2b(f"{self.seed}\0{kind.name}".encode(), digest_size=8).digest()
-        drawn = int.from_bytes(digest)
+        drawn = draw("cron", self.seed, kind.name)
         if step is None:
             return 1 << low + drawn % (high - low + 1)
         self.fits(step, low, high)
@@ -176,10 +196,17 @@ class _Reader:
         if step > high - low:
             self.fail(f"a step of {step} names {low} only; write {low}, or a step of at most {high - low}")
 
-    def number(self, text: str) -> int:
+    def named(self, text: str) -> int | None:
+        """The value of a name, short or in full; None if ``text`` is none."""
         kind = self.kind
         if text in kind.names:
             return kind.low + kind.names.index(text)
+        return kind.low + kind.full_names.index(text) if text in kind.full_names else None
+
+    def number(self, text: str) -> int:
+        kind = self.kind
+        if (named := self.named(text)) is not None:
+            return named
         if text.isascii() and text.isdigit() and len(text) < 5 and kind.low <= int(text) <= kind.high:
             return int(text)
         names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""

@@ -1,0 +1,52 @@
+"""Chance that is the same everywhere: hashes instead of random numbers."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+
+from .base import Trigger
+from .instants import MICRO
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def draw(*parts: object) -> int:
+    """A number of 0 to 2**64 - 1, evenly spread, the same for the same ``parts`` in every process and for ever."""
+    text = "\0".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
+
+
+def jitter_of(
+    schedule_id: str, due_at: datetime, jitter: float | timedelta | None, gap: timedelta | None = None
+) -> timedelta:
+    """How much later than ``due_at`` a fire is sent: ``hash(id, due_at) mod min(jitter, gap)``. Rules JIT-1 and JIT-2.
+
+    :param due_at: aware. :param jitter: seconds or a timedelta; None, 0 or less: none.
+    :param gap: the time to the following due time; None if there is none.
+    :returns: at least 0 and less than both ``jitter`` and ``gap``, to the microsecond.
+    """
+    if not jitter:
+        return timedelta(0)
+    micros = jitter // _MICROSECOND if isinstance(jitter, timedelta) else int(jitter * MICRO)
+    if gap is not None:
+        micros = min(micros, gap // _MICROSECOND)
+    if micros <= 0:
+        return timedelta(0)
+    return timedelta(microseconds=draw("jitter", schedule_id, due_at.astimezone(UTC).isoformat()) % micros)
+
+
+def actual_at(trigger: Trigger, schedule_id: str, due_at: datetime, jitter: float | timedelta | None) -> datetime:
+    """When the fire of ``due_at`` is sent, in UTC: from here lateness, grace and deadlines count (JIT-3).
+
+    A due time within the last ``jitter`` of year 9999 is sent at once.
+    """
+    due = due_at.astimezone(UTC)
+    if not jitter:
+        return due
+    following = trigger.next_after(due)
+    later = jitter_of(schedule_id, due, jitter, None if following is None else following - due)
+    try:
+        return due + later
+    except OverflowError:
+        return due
