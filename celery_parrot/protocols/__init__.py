@@ -6,12 +6,16 @@ is :exc:`~celery_parrot.errors.Unreachable`.
 
 from celery_parrot.protocols.coordinator import Coordinator
 from celery_parrot.protocols.limits import (
-    Busy,
     Grant,
-    Limit,
     LimitReply,
     LimitRequest,
     Limits,
+)
+from celery_parrot.protocols.line import (
+    IN_FLIGHT_SKIP_OUTPUT_KEY,
+    SLOTS,
+    Busy,
+    Limit,
     Waiting,
 )
 from celery_parrot.protocols.outbox import (
@@ -23,6 +27,7 @@ from celery_parrot.protocols.outbox import (
     SweepReply,
 )
 from celery_parrot.protocols.runs import (
+    WORKER_LOST,
     Delivery,
     FinishReply,
     FinishVerdict,
@@ -46,6 +51,9 @@ from celery_parrot.protocols.stores import Due, ScheduleStore
 from celery_parrot.protocols.timing import Reading, Timing
 
 __all__ = [
+    "IN_FLIGHT_SKIP_OUTPUT_KEY",
+    "SLOTS",
+    "WORKER_LOST",
     "Busy",
     "CommitReply",
     "Coordinator",

@@ -8,6 +8,7 @@ from datetime import datetime
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import PlannedFire, Verdict
 from celery_parrot.model.state import Beat
+from celery_parrot.protocols.line import Waiting
 from celery_parrot.protocols.timing import Reading
 
 

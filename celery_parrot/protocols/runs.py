@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from celery_parrot.model.fire import Fire, FireKey, Origin, Status
+from celery_parrot.protocols.line import Limit, Waiting
 from celery_parrot.protocols.outbox import Mark, Registration
 
 
