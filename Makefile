@@ -26,6 +26,8 @@ DEMO := $(if $(wildcard $(DEV)),$(DEV),$(VENV)/.ready-demo)
 PYTEST := $(BIN)/python -m pytest $(ARGS)
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
+# Targets that name no file.
 .PHONY: help demo test check format bench chaos simulate full clean
 
 help: ## this list
