@@ -29,6 +29,7 @@ from celery_parrot.protocols import (
     SendStatus,
     Sender,
     SweepReply,
+    Waiting,
 )
 
 _CHUNK = 500
@@ -72,6 +73,7 @@ class Outbox:
         self._safe_age = min(timing.takeover_after, timing.heartbeat) / 2
         self._mirror: dict[FireKey, Fire] = {}
         self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
+        self.line: tuple[Waiting, ...] = ()
         self.broker_down = ""
 
     # -- sending --
@@ -179,6 +181,7 @@ class Outbox:
         While the broker is out of reach one fire at a time is tried, so that a long outbox is not churned.
         """
         self._mirror = {fire.key: fire for fire in reply.entries}
+        self.line = reply.line
         offered = {hold.key for hold in reply.due}
         entries = [fire for fire in reply.entries if fire.key in offered]
         if not entries:

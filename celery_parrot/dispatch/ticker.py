@@ -243,7 +243,12 @@ class Ticker:
     def _remember(self, lost: MemoryLost) -> bool:
         """Put back what this beat knows. True: go on at once."""
         registrations, marks = self._stores.remembered()
-        memory = Memory(registrations=tuple(registrations), marks=tuple(marks), outbox=self._outbox.mirror)
+        memory = Memory(
+            registrations=tuple(registrations),
+            marks=tuple(marks),
+            outbox=self._outbox.mirror,
+            line=self._outbox.line,
+        )
         try:
             self._observe(lambda: self._coordinator.remember(memory))
         except (Unreachable, MemoryLost) as exc:
