@@ -96,7 +96,7 @@ class Options:
         return self.choice("dst_fold", FOLDS, FOLDS[0])
 
     def instant(self, key: str) -> datetime | None:
-        """An ISO 8601 instant or a datetime, as UTC. A naive one is a reading in the zone, with the policy of the config.
+        """An ISO 8601 instant or datetime, as UTC. A naive one is a reading in the zone, by the policy of the config.
 
         :raises InvalidSchedule: also if the reading falls into a gap and ``dst_gap`` is ``skip``.
         """
