@@ -112,6 +112,18 @@ class Namespace:
         return fire_id if attempt == 1 else f"{fire_id}:{attempt}"
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What proves or refutes a commit that a row in a database decides.
+
+    :ivar token: written with the history rows of the commit; found there, the commit happened.
+    :ivar plan: the plan as JSON text, to repeat the compare-and-set with.
+    """
+
+    token: str
+    plan: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fire:
     """What a coordinator knows of a committed fire: its claim.
@@ -127,6 +139,9 @@ class Fire:
     :ivar retries: the highest Celery ``retries`` seen at Start of that message.
     :ivar token: the delivery that runs it, empty unless running.
     :ivar lease_until: until when that delivery is known to live.
+    :ivar store: where its schedule lives.
+    :ivar proof: of a fire whose commit is decided by a row elsewhere: the token and plan to prove it with. While it
+        is there, the fire is not sent before that row has been asked.
     """
 
     key: FireKey
@@ -148,6 +163,8 @@ class Fire:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     reason: str = ""
+    store: str = "code"
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

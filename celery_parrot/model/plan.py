@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -40,6 +41,7 @@ class Plan:
     :ivar fires: ascending. ``not_fired``: disjoint ranges, ascending.
     :ivar new_mark: the latest due time this plan decides; at least the greatest of the above.
     :ivar max_fires: the schedule's bound on automatic fires, to be reserved by the commit; None: none.
+    :ivar next_at: the coming sending instant after ``new_mark`` (jitter included), None if nothing more will come.
     :ivar more: the backlog was cut to a batch: plan again at once.
     """
 
@@ -52,7 +54,41 @@ class Plan:
     fires: tuple[PlannedFire, ...] = ()
     not_fired: tuple[NotFired, ...] = ()
     max_fires: int | None = None
+    next_at: datetime | None = None
+    store: str = "code"
     more: bool = False
+
+    def to_json(self) -> str:
+        """As text, for :class:`~celery_parrot.model.fire.Proof`."""
+        body = asdict(self)
+        return json.dumps(body, default=_text, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that :meth:`to_json` wrote."""
+        body = json.loads(text)
+        for name in ("expected_mark", "new_mark", "next_at"):
+            body[name] = None if body[name] is None else datetime.fromisoformat(body[name])
+        body["fires"] = tuple(
+            PlannedFire(datetime.fromisoformat(fire["due_at"]), Origin(fire["origin"])) for fire in body["fires"]
+        )
+        body["not_fired"] = tuple(
+            NotFired(
+                Status(gone["status"]),
+                gone["reason"],
+                datetime.fromisoformat(gone["first"]),
+                datetime.fromisoformat(gone["last"]),
+                gone["count"],
+            )
+            for gone in body["not_fired"]
+        )
+        return cls(**body)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a plan holds no {type(value).__name__}")
 
 
 class Verdict(StrEnum):

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from celery_parrot.model.fire import Origin, Status
 from celery_parrot.model.plan import NotFired, Plan, PlannedFire
 from celery_parrot.model.schedule import Missed, Schedule
-from celery_parrot.planning.timing import sending_at
+from celery_parrot.planning.timing import next_sending, sending_at
 from celery_parrot.triggers.base import Trigger
 
 BATCH = 10_000
@@ -57,17 +57,19 @@ def plan(
         if more:
             undecided = _before_last_late(undecided, on_time)
         chosen, dropped = _by_policy(schedule, undecided, more)
-    decided = [item.due_at for item, _ in dropped] + [item.due_at for item in chosen]
+    new_mark = max([item.due_at for item, _ in dropped] + [item.due_at for item in chosen])
     return Plan(
         schedule_id=schedule.schedule_id,
         name=schedule.name,
         kind=schedule.kind,
         expected_mark=mark,
-        new_mark=max(decided),
+        new_mark=new_mark,
         expected_version=schedule.version,
         fires=tuple(PlannedFire(item.due_at, _origin(item, on_time)) for item in chosen),
         not_fired=_ranges(dropped),
         max_fires=schedule.policy.max_fires,
+        next_at=next_sending(schedule, trigger, new_mark),
+        store=schedule.store,
         more=more,
     )
 
