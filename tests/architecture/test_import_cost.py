@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 
 import pytest
 
 HEAVY = ("redis", "sqlalchemy", "croniter", "rich", "flower", "celery_parrot.runtime")
-
-needs_cli = pytest.mark.skipif(importlib.util.find_spec("celery_parrot.cli") is None, reason="no cli room yet")
 
 
 def imported_by(statement: str) -> set[str]:
@@ -21,7 +18,6 @@ def imported_by(statement: str) -> set[str]:
     return {line.rsplit("|", 1)[1].strip() for line in result.stderr.splitlines() if line.startswith("import time:")}
 
 
-@needs_cli
 @pytest.mark.parametrize("statement", ["import celery_parrot", "import celery_parrot.cli"])
 def test_the_entry_point_pulls_in_nothing_heavy(statement: str) -> None:
     """Neither a database driver nor a Redis client nor the cron grammar is loaded by ``celery --help``."""
