@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from .base import Trigger
+from .bounded import Bounded
+from .preview import Occurrence, preview
 from .registry import SCHEDULE_TYPES, build
+from .spread import actual_at, jitter_of
 
-__all__ = ["SCHEDULE_TYPES", "Trigger", "build"]
+__all__ = ["SCHEDULE_TYPES", "Bounded", "Occurrence", "Trigger", "actual_at", "build", "jitter_of", "preview"]

@@ -118,7 +118,7 @@ def from_weekly(options: Options) -> Weekly:
     for item in _items("day_of_week", value):
         if isinstance(item, bool) or not isinstance(item, int | str):
             raise InvalidSchedule("day_of_week", value, "must be a name, a number from 0 to 7, or a list of them")
-        field = cron_fields.parse(cron_fields.DAY_OF_WEEK, "".join(str(item).split()))
+        field = cron_fields.parse(cron_fields.DAY_OF_WEEK, cron_fields.shorten("".join(str(item).lower().split())))
         if not field.plain:
             raise InvalidSchedule("day_of_week", value, "L and # belong in a cron expression")
         mask |= field.mask

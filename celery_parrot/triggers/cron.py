@@ -27,14 +27,6 @@ MACROS = {
     "@hourly": "0 * * * *",
 }
 _SEPARATE = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
-_KINDS = (
-    cron_fields.SECOND,
-    cron_fields.MINUTE,
-    cron_fields.HOUR,
-    cron_fields.DAY_OF_MONTH,
-    cron_fields.MONTH_OF_YEAR,
-    cron_fields.DAY_OF_WEEK,
-)
 _SHORT = {"day_of_month": "day", "month_of_year": "month"}
 DAY_RULES = ("crontab", "intersection")
 KEYS = frozenset({"expr", "seconds", "day_rule", "seed", *_SEPARATE, *_SHORT.values()})
@@ -71,7 +63,10 @@ class Cron(ClockTrigger):
     def __post_init__(self) -> None:
         parts = self.expr.split(" ")
         second = parts.pop(0 if self.seconds == "first" else -1) if self.seconds else "0"
-        parsed = [cron_fields.parse(kind, part, self.seed) for kind, part in zip(_KINDS, (second, *parts), strict=True)]
+        parsed = [
+            cron_fields.parse(kind, part, self.seed)
+            for kind, part in zip(cron_fields.KINDS, (second, *parts), strict=True)
+        ]
         seconds, minutes, hours, *days = parsed
         readings = CalendarReadings(
             _days(days, parts, self.day_rule), minutes_of_day(hours.mask, minutes.mask), seconds.mask
@@ -116,7 +111,7 @@ def _expression(options: Options, seconds: str) -> str:
         return " ".join(_separate(options, key) for key in _SEPARATE)
     if separate:
         raise InvalidSchedule(separate[0], options.get(separate[0]), "is given twice, here and in expr")
-    expr = " ".join(options.text("expr").lower().split())
+    expr = cron_fields.shorten(" ".join(options.text("expr").lower().split()))
     if expr.startswith("@"):
         if expr not in MACROS:
             raise InvalidSchedule("expr", options.get("expr"), f"known names are {', '.join(MACROS)}")
@@ -143,7 +138,7 @@ def _separate(options: Options, key: str) -> str:
     text = ",".join("".join(str(item).lower().split()) for item in items)
     if not text:
         raise InvalidSchedule(key, value, "is empty")
-    return text
+    return cron_fields.shorten(text)
 
 
 def _days(parsed: list[cron_fields.Field], parts: list[str], rule: str) -> DayRule:

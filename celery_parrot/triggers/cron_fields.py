@@ -7,6 +7,7 @@ and cost more than the build may (``docs/decisions``). Sources: crontab(5) of De
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
@@ -16,28 +17,17 @@ from celery_parrot.errors import InvalidSchedule
 from .spread import draw
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-FULL_MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-)
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-FULL_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_IN_FULL = re.compile(
+    r"\b(?:(feb)ruary|(jan)uary|(mar)ch|(apr)il|(jun)e|(jul)y|(aug)ust|(sep)tember|(oct)ober|(nov|dec)ember"
+    r"|(sun|mon|fri)day|(tue)sday|(wed)nesday|(thu)rsday|(sat)urday)(?=\b|l\b)"
+)
 
 
 class Kind(NamedTuple):
     """One of the fields of a cron expression.
 
-    :ivar names: names of the values, the first standing for ``low``; ``full_names`` the same written out.
+    :ivar names: names of the values, the first standing for ``low``.
     :ivar hashed: the greatest value that ``H`` picks (28 for days, so that every month has it).
     """
 
@@ -45,16 +35,16 @@ class Kind(NamedTuple):
     low: int
     high: int
     names: tuple[str, ...]
-    full_names: tuple[str, ...]
     hashed: int
 
 
-SECOND = Kind("second", 0, 59, (), (), 59)
-MINUTE = Kind("minute", 0, 59, (), (), 59)
-HOUR = Kind("hour", 0, 23, (), (), 23)
-DAY_OF_MONTH = Kind("day_of_month", 1, 31, (), (), 28)
-MONTH_OF_YEAR = Kind("month_of_year", 1, 12, MONTHS, FULL_MONTHS, 12)
-DAY_OF_WEEK = Kind("day_of_week", 0, 7, WEEKDAYS, FULL_WEEKDAYS, 6)
+SECOND = Kind("second", 0, 59, (), 59)
+MINUTE = Kind("minute", 0, 59, (), 59)
+HOUR = Kind("hour", 0, 23, (), 23)
+DAY_OF_MONTH = Kind("day_of_month", 1, 31, (), 28)
+MONTH_OF_YEAR = Kind("month_of_year", 1, 12, MONTHS, 12)
+DAY_OF_WEEK = Kind("day_of_week", 0, 7, WEEKDAYS, 6)
+KINDS = (SECOND, MINUTE, HOUR, DAY_OF_MONTH, MONTH_OF_YEAR, DAY_OF_WEEK)
 
 
 @dataclass(slots=True)
@@ -81,6 +71,11 @@ class Field:
     def plain(self) -> bool:
         """Whether there is nothing but values: no ``L``, ``W`` or ``#``."""
         return not (self.last or self.last_weekday or self.nearest or self.last_of or self.nth)
+
+
+def shorten(text: str) -> str:
+    """``text``, in lower case, with the names of months and weekdays cut to three letters."""
+    return _IN_FULL.sub(lambda found: found[0][:3], text)
 
 
 def parse(kind: Kind, text: str, seed: str = "") -> Field:
@@ -162,7 +157,7 @@ class _Reader:
         last = self.number(last_text)
         if last >= first:
             return _mask(range(first, last + 1, step))
-        if self.named(first_text) is not None or self.named(last_text) is not None:
+        if first_text in kind.names or last_text in kind.names:
             size = len(kind.names)
             return _mask(kind.low + (n - kind.low) % size for n in range(first, last + size + 1, step))
         return self.backwards(item)
@@ -196,17 +191,10 @@ class _Reader:
         if step > high - low:
             self.fail(f"a step of {step} names {low} only; write {low}, or a step of at most {high - low}")
 
-    def named(self, text: str) -> int | None:
-        """The value of a name, short or in full; None if ``text`` is none."""
+    def number(self, text: str) -> int:
         kind = self.kind
         if text in kind.names:
             return kind.low + kind.names.index(text)
-        return kind.low + kind.full_names.index(text) if text in kind.full_names else None
-
-    def number(self, text: str) -> int:
-        kind = self.kind
-        if (named := self.named(text)) is not None:
-            return named
         if text.isascii() and text.isdigit() and len(text) < 5 and kind.low <= int(text) <= kind.high:
             return int(text)
         names = f" or {kind.names[0]}-{kind.names[-1]}" if kind.names else ""

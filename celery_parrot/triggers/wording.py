@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import cron_fields
 from .wall import WallClock
 
 _GAP = {
@@ -33,12 +34,17 @@ def sentence(what: str, clock: WallClock) -> str:
 
 
 def cron_words(expr: str, seconds: str, intersection: bool) -> str:
-    """A cron expression in words, by cron-descriptor where it knows the grammar, with the rule of the day fields."""
-    words = _descriptor(expr, seconds) or f"As cron {expr!r} says"
-    fields = expr.split(" ")
-    if seconds:
-        fields.pop(0 if seconds == "first" else -1)
-    day, weekday = fields[2], fields[4]
+    """A cron expression in words, by cron-descriptor where it gets it right, with what is easily overlooked."""
+    parts = expr.split(" ")
+    second = parts.pop(0 if seconds == "first" else -1) if seconds else "0"
+    words = _descriptor(second, parts) or f"As cron {expr!r} says"
+    for part, size, what in (
+        (parts[0], 60, "minutes start over every hour"),
+        (parts[1], 24, "hours start over at midnight"),
+    ):
+        if part.startswith("*/") and part[2:].isdigit() and size % int(part[2:]):
+            words += f"; the {what}"
+    day, weekday = parts[2], parts[4]
     if day == "*" or weekday == "*":
         return words
     if intersection or day.startswith("*") or weekday.startswith("*"):
@@ -46,20 +52,26 @@ def cron_words(expr: str, seconds: str, intersection: bool) -> str:
     return f"{words}; either the day of the month or the weekday must match"
 
 
-def _descriptor(expr: str, seconds: str) -> str:
-    if "h" in expr.replace("thu", "").replace("march", ""):
+def _descriptor(second: str, parts: Sequence[str]) -> str:
+    """The words of cron-descriptor; empty for what it does not know."""
+    if any(map(_beyond, cron_fields.KINDS, (second, *parts))):
         return ""
     # Imported here: it reads its translations, and only people who ask for a description need it.
     from cron_descriptor import FormatError, Options, get_description
 
     options = Options()
     options.use_24hour_time_format = True
-    if seconds == "last":
-        expr = " ".join((expr.split(" ")[-1], *expr.split(" ")[:-1]))
     try:
-        return str(get_description(expr.upper(), options)).rstrip(".")
+        return str(get_description(" ".join((second, *parts) if second != "0" else parts).upper(), options)).rstrip(".")
     except (FormatError, ValueError, LookupError):
         return ""
+
+
+def _beyond(kind: cron_fields.Kind, part: str) -> bool:
+    """Whether cron-descriptor gets ``part`` wrong: H, a list with L, W or #, L5, a stepped single weekday."""
+    field = cron_fields.parse(kind, part)
+    stepped = kind is cron_fields.DAY_OF_WEEK and "/" in part and not part.startswith("*")
+    return field.hashed or stepped or (not field.plain and ("," in part or part.startswith("l") and part != "l"))
 
 
 def ordinal(number: int) -> str:
