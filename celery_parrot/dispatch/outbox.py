@@ -261,5 +261,5 @@ def _obsolete(fire: Fire, due: Due, now: datetime) -> tuple[Status, str] | None:
         return Status.SKIPPED, "paused"
     if schedule.policy.misfire_grace is None:
         return None
-    late = now - sending_at(schedule.schedule_id, due.trigger, fire.key.due_at, schedule.policy.jitter)
+    late = now - sending_at(schedule, due.trigger, fire.key.due_at)
     return (Status.MISSED, "too_late") if late > timedelta(seconds=schedule.policy.misfire_grace) else None

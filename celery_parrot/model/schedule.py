@@ -29,6 +29,8 @@ class Policy:
     :ivar start_at: first possible due time, inclusive, UTC. ``end_at`` the last.
     :ivar max_fires: how many automatic fires at most; exhausted means completed.
     :ivar overlap: ``allow | skip | buffer_one | buffer_all``.
+    :ivar dst_gap: ``next_valid | skip``; ``dst_fold``: ``first | last | both``; None: as the config says, or the
+        default.
     """
 
     missed: Missed = Missed.COALESCE
@@ -41,6 +43,8 @@ class Policy:
     overlap: str = "allow"
     exclusion_group: str | None = None
     recover: bool = False
+    dst_gap: str | None = None
+    dst_fold: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

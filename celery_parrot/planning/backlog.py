@@ -80,7 +80,7 @@ def _undecided(
     found: list[_Undecided] = []
     due_at = trigger.next_after(mark)
     while due_at is not None:
-        late = now - sending_at(schedule.schedule_id, trigger, due_at, schedule.policy.jitter)
+        late = now - sending_at(schedule, trigger, due_at)
         if late < timedelta(0):
             break
         if len(found) == batch:

@@ -1,0 +1,232 @@
+"""Schedules as JSON: the same field names in every door, checked on the way in, versioned where stored."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from celery_parrot.errors import InvalidSchedule
+from celery_parrot.model.schedule import TASK_KIND, Missed, Policy, Schedule
+
+FORMAT: Final = 1
+"""Version of the stored text. A reader meets a later one as broken, and keeps it."""
+
+OVERLAPS: Final = ("allow", "skip", "buffer_one", "buffer_all")
+GAPS: Final = ("next_valid", "skip")
+FOLDS: Final = ("first", "last", "both")
+
+_REQUIRED = ("name", "schedule_type", "schedule_config", "target")
+_TEXTS = (
+    "kind",
+    "method_name",
+    "prompt",
+    "target_id",
+    "tenant",
+    "store",
+    "timezone",
+    "schedule_type",
+    "target",
+    "name",
+)
+_POLICY = (
+    "missed misfire_grace catch_up_limit overlap exclusion_group jitter start_at end_at max_fires recover "
+    "dst_gap dst_fold"
+).split()
+
+FIELDS: Final = (*_TEXTS, "schedule_config", "args", "kwargs", "enabled", "options", *_POLICY)
+"""Every field a schedule may be given with."""
+
+
+def from_fields(fields: Mapping[str, Any], *, base: Schedule | None = None, schedule_id: str = "") -> Schedule:
+    """The schedule that these fields describe, or ``base`` with these fields changed.
+
+    :param base: what absent fields are taken from; without it ``name``, ``target``, ``schedule_type`` and
+        ``schedule_config`` are required.
+    :param schedule_id: its id; the name if empty.
+    :raises InvalidSchedule: naming the field, its value and what would be right. Whether the due times can be
+        computed is the trigger's to say.
+    """
+    for name in fields:
+        if name not in FIELDS:
+            close = difflib.get_close_matches(name, FIELDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"must be one of {', '.join(sorted(FIELDS))}"
+            raise InvalidSchedule(name, fields[name], f"unknown field; {hint}")
+    if base is None:
+        for name in _REQUIRED:
+            if fields.get(name) is None:
+                raise InvalidSchedule(name, fields.get(name), "is required")
+        base = Schedule(schedule_id="", name="", target="", schedule_type="", schedule_config={}, kind=TASK_KIND)
+    changes: dict[str, Any] = {name: _text(name, fields[name]) for name in _TEXTS if name in fields}
+    for name, check in _CHECKS.items():
+        if name in fields:
+            changes[name] = check(name, fields[name])
+    merged = replace(base, **changes)
+    policy = {name: _POLICY_CHECKS[name](name, fields[name]) for name in _POLICY if name in fields}
+    merged = replace(merged, policy=_zoned(replace(merged.policy, **policy), merged.timezone))
+    return replace(merged, schedule_id=schedule_id or base.schedule_id or merged.name)
+
+
+def to_fields(schedule: Schedule) -> dict[str, Any]:
+    """The fields of a schedule, JSON-able, as :func:`from_fields` takes them."""
+    fields: dict[str, Any] = {name: getattr(schedule, name) for name in _TEXTS}
+    fields.update(
+        args=list(schedule.args),
+        kwargs=dict(schedule.kwargs),
+        enabled=schedule.enabled,
+        options=dict(schedule.options),
+        schedule_config=dict(schedule.schedule_config),
+    )
+    for name in _POLICY:
+        value = getattr(schedule.policy, name)
+        fields[name] = value.isoformat() if isinstance(value, datetime) else value
+    return fields
+
+
+def encode(schedule: Schedule) -> str:
+    """A schedule as the text a store keeps."""
+    body = {
+        "format": FORMAT,
+        "schedule_id": schedule.schedule_id,
+        "version": schedule.version,
+        "created_at": None if schedule.created_at is None else schedule.created_at.isoformat(),
+        **to_fields(schedule),
+    }
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+
+
+def decode(text: str | bytes) -> Schedule:
+    """The schedule that :func:`encode` wrote. Raises InvalidSchedule for anything else; evaluates nothing."""
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidSchedule("definition", _short(text), f"is not JSON: {exc}") from None
+    if not isinstance(body, dict):
+        raise InvalidSchedule("definition", _short(text), "must be a JSON object")
+    if body.get("format") != FORMAT:
+        raise InvalidSchedule("format", body.get("format"), f"this version reads format {FORMAT} only")
+    own = {name: body.pop(name, None) for name in ("format", "schedule_id", "version", "created_at")}
+    schedule_id = _text("schedule_id", own["schedule_id"])
+    if not isinstance(own["version"], int):
+        raise InvalidSchedule("version", own["version"], "must be a whole number")
+    created = None if own["created_at"] is None else _instant("created_at", own["created_at"])
+    return replace(from_fields(body, schedule_id=schedule_id), version=own["version"], created_at=created)
+
+
+# --- checks: each takes the field's name and value and returns the value to keep ------------------------------------
+
+_Check = Callable[[str, Any], Any]
+
+
+def _text(name: str, value: Any) -> str | None:
+    if value is None and name not in (*_REQUIRED, "kind", "store", "timezone", "schedule_id"):
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidSchedule(name, value, "must be a text that is not empty")
+    if "\0" in value:
+        raise InvalidSchedule(name, value, "must not contain a NUL character")
+    return value
+
+
+def _mapping(name: str, value: Any) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InvalidSchedule(name, value, "must be an object with text keys")
+    return dict(value)
+
+
+def _sequence(name: str, value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    if isinstance(value, str) or not isinstance(value, list | tuple):
+        raise InvalidSchedule(name, value, "must be a list")
+    return tuple(value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidSchedule(name, value, "must be true or false")
+    return value
+
+
+def _choice(*allowed: str) -> _Check:
+    def check(name: str, value: Any) -> Any:
+        if value not in allowed:
+            raise InvalidSchedule(name, value, f"must be one of {', '.join(allowed)}")
+        return value
+
+    return check
+
+
+def _optional(inner: _Check) -> _Check:
+    return lambda name, value: None if value is None else inner(name, value)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e10:
+        raise InvalidSchedule(name, value, "must be a number of seconds, 0 or more")
+    return float(value)
+
+
+def _count(most: int) -> _Check:
+    def check(name: str, value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise InvalidSchedule(name, value, f"must be a whole number from 1 to {most}")
+        return value
+
+    return check
+
+
+def _instant(name: str, value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise InvalidSchedule(name, value, "must be an instant in ISO 8601, e.g. 2026-05-01T09:00:00+02:00") from None
+
+
+def _zoned(policy: Policy, timezone: str) -> Policy:
+    """Naive bounds are readings in the schedule's zone."""
+    bounds = {name: getattr(policy, name) for name in ("start_at", "end_at")}
+    naive = {name: value for name, value in bounds.items() if value is not None and value.tzinfo is None}
+    if not naive:
+        return policy
+    try:
+        zone = ZoneInfo(timezone)
+    except (KeyError, ValueError, OSError):
+        raise InvalidSchedule("timezone", timezone, "must be the name of a time zone, such as Europe/Madrid") from None
+    return replace(policy, **{name: value.replace(tzinfo=zone).astimezone(UTC) for name, value in naive.items()})
+
+
+def _short(text: str | bytes) -> str:
+    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    return shown if len(shown) <= 80 else shown[:80] + " …"
+
+
+_CHECKS: dict[str, _Check] = {
+    "schedule_config": _mapping,
+    "args": _sequence,
+    "kwargs": _mapping,
+    "options": _mapping,
+    "enabled": _flag,
+}
+_POLICY_CHECKS: dict[str, _Check] = {
+    "missed": lambda name, value: Missed(_choice(*Missed)(name, value)),
+    "misfire_grace": _optional(_number),
+    "catch_up_limit": _count(5000),
+    "overlap": _choice(*OVERLAPS),
+    "exclusion_group": _text,
+    "jitter": _number,
+    "start_at": _optional(_instant),
+    "end_at": _optional(_instant),
+    "max_fires": _optional(_count(1_000_000_000)),
+    "recover": _flag,
+    "dst_gap": _optional(_choice(*GAPS)),
+    "dst_fold": _optional(_choice(*FOLDS)),
+}
