@@ -25,9 +25,9 @@ from celery_parrot.protocols import (
     EventSink,
     Hold,
     Message,
+    Sender,
     SendResult,
     SendStatus,
-    Sender,
     SweepReply,
     Waiting,
 )

@@ -34,9 +34,19 @@ _TEXTS = (
     "name",
 )
 _POLICY = (
-    "missed misfire_grace catch_up_limit overlap exclusion_group jitter start_at end_at max_fires recover "
-    "dst_gap dst_fold"
-).split()
+    "missed",
+    "misfire_grace",
+    "catch_up_limit",
+    "overlap",
+    "exclusion_group",
+    "jitter",
+    "start_at",
+    "end_at",
+    "max_fires",
+    "recover",
+    "dst_gap",
+    "dst_fold",
+)
 
 FIELDS: Final = (*_TEXTS, "schedule_config", "args", "kwargs", "enabled", "options", *_POLICY)
 """Every field a schedule may be given with."""
@@ -114,7 +124,7 @@ def decode(text: str | bytes) -> Schedule:
     if not isinstance(own["version"], int):
         raise InvalidSchedule("version", own["version"], "must be a whole number")
     created = None if own["created_at"] is None else _instant("created_at", own["created_at"])
-    return replace(from_fields(body, schedule_id=schedule_id), version=own["version"], created_at=created)
+    return replace(from_fields(body, schedule_id=str(schedule_id)), version=own["version"], created_at=created)
 
 
 # --- checks: each takes the field's name and value and returns the value to keep ------------------------------------
