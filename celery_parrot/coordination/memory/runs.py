@@ -78,10 +78,9 @@ def _meet(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
     live = space.now < fire.lease_until
     if not live and space.judging:
         return _run(space, claim, delivery, attempt=fire.attempt + 1)
-    renewed = claim.put_back_at is None or fire.lease_until - space.lease > claim.put_back_at
-    if delivery.put_back and live and renewed:
+    if delivery.put_back and live and claim.renewed:
         return StartReply(verdict=StartVerdict.DUPLICATE, attempt=fire.attempt)
-    claim.put_back_at = space.now
+    claim.put_back_at, claim.renewed = space.now, False
     return StartReply(verdict=StartVerdict.PUT_BACK, attempt=fire.attempt, retry_after=space.timing.lease)
 
 
@@ -100,7 +99,7 @@ def _open(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
 def _run(space: Space, claim: Claim, delivery: Delivery, *, attempt: int) -> StartReply:
     _sent(space, claim)
     limits.enter(space, claim)
-    claim.put_back_at = None
+    claim.put_back_at, claim.renewed = None, True
     space.change(
         claim,
         status=Status.RUNNING,
@@ -135,6 +134,7 @@ def renew(space: Space, lease: Lease) -> bool:
     if claim is None or claim.fire.status is not Status.RUNNING or claim.fire.token != lease.token:
         return False
     space.change(claim, lease_until=space.now + space.lease)
+    claim.renewed = True
     return True
 
 
@@ -190,7 +190,7 @@ def _end(space: Space, claim: Claim, outcome: Outcome) -> Sequence[FireKey]:
 
 def reap(space: Space, limit: int) -> Sequence[Reaped]:
     if not space.judging:
-        return ()
+        return []
     running = sorted((space.claims[key] for key in space.running), key=lambda c: (c.fire.lease_until, c.fire.key))
     reaped = []
     for claim in [claim for claim in running if _lapsed(space, claim)][:limit]:

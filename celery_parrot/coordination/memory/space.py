@@ -28,6 +28,7 @@ class Claim:
     :ivar free: takeable by any sweeper at once (its owner left, or a release named it).
     :ivar counted: already in ``run_count``.
     :ivar put_back_at: when a delivery was last put back because another one held the lease.
+    :ivar renewed: the lease was renewed since then, which proves that its delivery lives.
     :ivar ended_by: token and status of the last outcome taken, to recognise its repeat.
     :ivar passed: the token whose run went on as the next attempt before it had reported.
     :ivar limits: what it asked for; ``granted`` once it holds all of them.
@@ -38,6 +39,7 @@ class Claim:
     free: bool = False
     counted: bool = False
     put_back_at: datetime | None = None
+    renewed: bool = True
     ended_by: tuple[str, Status] | None = None
     passed: str = ""
     limits: tuple[Limit, ...] = ()

@@ -1,0 +1,225 @@
+"""The suite of :class:`~celery_parrot.protocols.Limits`, for coordinators that have that capability."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from celery_parrot.model.fire import FireKey, Status
+from celery_parrot.protocols import (
+    IN_FLIGHT_SKIP_OUTPUT_KEY,
+    SLOTS,
+    Busy,
+    Drop,
+    Grant,
+    Hold,
+    Limit,
+    LimitReply,
+    LimitRequest,
+    Limits,
+    Memory,
+    Running,
+    StartVerdict,
+)
+from celery_parrot.testing.conformance.base import Conformance
+from celery_parrot.testing.conformance.scene import TIMING, Backend, Scene
+
+KIND = Limit("kind:agent", 1, Busy.SKIP)
+GPU = Limit("group:gpu")
+DISK = Limit("group:disk")
+SLOT2 = Limit(SLOTS, 2)
+GRANTED, WAITING, SKIPPED, LOST = Grant.GRANTED, Grant.WAITING, Grant.SKIPPED, Grant.LOST
+
+
+class LimitsConformance(Conformance):
+    """Everything that the docstring of :class:`~celery_parrot.protocols.Limits` says."""
+
+    @pytest.fixture
+    def scene(self, coordinator: Any, backend: Backend) -> Scene:
+        scene = Scene(coordinator, backend)
+        scene.register()
+        scene.commit(*range(1, 10))
+        return scene
+
+    def ask(self, scene: Scene, n: int, *limits: Limit, tries: int = 0) -> LimitReply:
+        coordinator = cast(Limits, scene.c)
+        return coordinator.request([LimitRequest(hold=scene.hold(n, tries=tries), limits=limits)])[0]
+
+    def grants(self, scene: Scene, asked: Sequence[tuple[int, tuple[Limit, ...]]]) -> list[Grant]:
+        return [self.ask(scene, n, *limits).grant for n, limits in asked]
+
+    def run(self, scene: Scene, n: int) -> None:
+        scene.c.confirm([scene.hold(n)])
+        assert scene.start(n, f"t{n}").verdict is StartVerdict.RUN
+
+    # --- one limit ---
+
+    def test_granted_stays_pending_under_its_hold(self, scene: Scene) -> None:
+        assert self.ask(scene, 1, GPU).grant is GRANTED
+        assert self.ask(scene, 1, GPU).grant is GRANTED
+        assert scene.status(1) is Status.PENDING
+        assert scene.c.confirm([scene.hold(1)]) == [True]
+
+    def test_the_hold_must_match(self, scene: Scene) -> None:
+        assert self.ask(scene, 1, GPU, tries=1).grant is LOST
+        assert self.ask(scene, 10, GPU).grant is LOST
+        scene.c.confirm([scene.hold(2)])
+        assert self.ask(scene, 2, GPU).grant is LOST
+
+    def test_busy_waits_out_of_the_outbox(self, scene: Scene) -> None:
+        self.ask(scene, 1, GPU)
+        reply = self.ask(scene, 2, GPU)
+        assert (reply.grant, reply.limit) == (WAITING, "group:gpu")
+        assert reply.held_by == scene.record(1).fire_id
+        assert scene.status(2) is Status.WAITING
+        assert scene.key(2) not in {f.key for f in scene.sweep().entries}
+        assert self.ask(scene, 2, GPU) == reply
+        assert scene.c.confirm([scene.hold(2)]) == [False]
+
+    def test_capacity(self, scene: Scene) -> None:
+        assert self.grants(scene, [(n, (SLOT2,)) for n in (1, 2, 3)]) == [GRANTED, GRANTED, WAITING]
+
+    def test_finish_names_the_next(self, scene: Scene) -> None:
+        self.grants(scene, [(n, (GPU,)) for n in (1, 2, 3)])
+        self.run(scene, 1)
+        assert scene.finish(1).named == (scene.key(2),)
+        assert scene.finish(1).named == ()
+        assert [scene.status(n) for n in (2, 3)] == [Status.PENDING, Status.WAITING]
+        assert scene.hold(2) in scene.sweep("b2").due  # at once, whoever owns it
+        taken = scene.c.take([scene.hold(2)], "b2")[0]
+        assert taken is not None
+        again = LimitRequest(hold=Hold(scene.key(2), "b2", 1), limits=(GPU,))
+        assert cast(Limits, scene.c).request([again])[0].grant is GRANTED
+
+    def test_every_terminal_outcome_releases(self, scene: Scene) -> None:
+        self.grants(scene, [(n, (GPU,)) for n in range(1, 6)])
+        scene.c.drop([Drop(hold=scene.hold(1), status=Status.MISSED, reason="too_late")])
+        assert scene.status(2) is Status.PENDING
+        assert scene.start(2, deadline=scene.due(2)).verdict is StartVerdict.EXPIRED
+        assert scene.status(3) is Status.PENDING
+        self.run(scene, 3)
+        scene.pass_time(TIMING.lease + 1)
+        reaped = scene.c.reap()
+        assert [r.named for r in reaped] == [(scene.key(4),)]
+        scene.finish(4, "", Status.ERROR)
+        assert scene.status(5) is Status.PENDING
+
+    def test_a_late_finish_frees_nothing_of_the_successor(self, scene: Scene) -> None:
+        self.grants(scene, [(n, (GPU,)) for n in (1, 2, 3)])
+        self.run(scene, 1)
+        scene.pass_time(TIMING.lease + 1)
+        scene.c.reap()
+        assert scene.finish(1, "t1").named == ()
+        assert scene.status(3) is Status.WAITING
+
+    def test_a_retry_keeps_its_limits(self, scene: Scene) -> None:
+        self.grants(scene, [(n, (GPU,)) for n in (1, 2)])
+        self.run(scene, 1)
+        scene.finish(1, "t1", Status.SENT)
+        assert scene.status(2) is Status.WAITING
+        assert scene.start(1, "t9", retries=1).verdict is StartVerdict.RUN
+        assert scene.finish(1, "t9").named == (scene.key(2),)
+
+    def test_a_lapsed_lease_frees_nothing_before_an_outcome(self, scene: Scene) -> None:
+        self.grants(scene, [(n, (GPU,)) for n in (1, 2)])
+        self.run(scene, 1)
+        scene.start(1, "t9")  # put back
+        scene.pass_time(TIMING.lease + 1)
+        assert scene.c.reap() == []
+        assert scene.status(2) is Status.WAITING
+        assert scene.start(1, "t9", put_back=True).verdict is StartVerdict.RUN
+        assert scene.finish(1, "t9").named == (scene.key(2),)
+
+    # --- skip ---
+
+    def test_a_busy_kind_skips(self, scene: Scene) -> None:
+        self.ask(scene, 1, KIND)
+        reply = self.ask(scene, 2, KIND, GPU)
+        assert (reply.grant, reply.limit, reply.held_by) == (SKIPPED, KIND.name, scene.record(1).fire_id)
+        record = scene.record(2)
+        assert record.status is Status.SUCCESS
+        assert json.loads(record.output or "") == {IN_FLIGHT_SKIP_OUTPUT_KEY: True, "held_by": reply.held_by}
+        assert self.ask(scene, 2, KIND, GPU).grant is SKIPPED
+        assert self.ask(scene, 3, GPU).grant is GRANTED  # it holds nothing
+
+    def test_a_skip_is_no_success_for_the_failure_count(self, scene: Scene) -> None:
+        self.ask(scene, 1, KIND)
+        scene.start(3, "t3")
+        scene.finish(3, "t3", Status.ERROR, error="E: e")
+        self.ask(scene, 2, KIND)
+        assert (scene.state().consecutive_failures, scene.state().last_error) == (1, "E: e")
+        assert scene.state().auto_count == 8
+
+    def test_a_waiting_fire_holds_its_kind(self, scene: Scene) -> None:
+        self.ask(scene, 1, GPU)
+        assert self.ask(scene, 2, KIND, GPU).grant is WAITING
+        assert self.ask(scene, 3, KIND).grant is SKIPPED
+
+    # --- the line ---
+
+    def test_a_newcomer_never_passes_the_line(self, scene: Scene) -> None:
+        """Fire 2 waits for the disk and blocks the gpu it needs as well, though that is free."""
+        asked = [(1, (DISK,)), (2, (GPU, DISK)), (3, (GPU,))]
+        assert self.grants(scene, asked) == [GRANTED, WAITING, WAITING]
+        self.run(scene, 1)
+        assert scene.finish(1).named == (scene.key(2),)
+        assert scene.status(3) is Status.WAITING
+
+    def test_the_line_is_ordered_by_due_time(self, scene: Scene) -> None:
+        self.grants(scene, [(1, (GPU,)), (5, (GPU,)), (3, (GPU,))])
+        self.run(scene, 1)
+        assert scene.finish(1).named == (scene.key(3),)
+
+    def test_slots_are_judged_last(self, scene: Scene) -> None:
+        """The head lacks the gpu, so it reserves no slot: those behind it that need only a slot run."""
+        asked = [(1, (GPU,)), (2, (GPU, SLOT2)), (3, (SLOT2,)), (4, (SLOT2,)), (5, (SLOT2,))]
+        assert self.grants(scene, asked) == [GRANTED, WAITING, GRANTED, GRANTED, WAITING]
+
+    def test_a_release_names_all_that_fit(self, scene: Scene) -> None:
+        both = (GPU, DISK)
+        assert self.grants(scene, [(1, both), (2, (GPU,)), (3, (DISK,)), (4, (GPU,))])[1:] == [WAITING] * 3
+        self.run(scene, 1)
+        assert scene.finish(1).named == (scene.key(2), scene.key(3))
+
+    # --- loss of memory ---
+
+    def test_nothing_is_granted_while_quiet_and_the_line_comes_back(self, scene: Scene, backend: Backend) -> None:
+        self.ask(scene, 1, GPU)
+        self.run(scene, 1)
+        holds = scene.start(1, "t1").holds
+        assert holds == (GPU,)
+        assert self.grants(scene, [(2, (KIND, GPU)), (3, (GPU,))]) == [WAITING, WAITING]
+        mirror = scene.sweep()
+        backend.flush()
+        scene.c.remember(Memory(outbox=mirror.entries, line=mirror.line))
+        scene.c.remember_running([Running(delivery=scene.delivery(1), started_at=scene.base, holds=holds)])
+        assert self.ask(scene, 4, DISK).grant is LOST
+        assert self._line(scene) == [scene.key(2), scene.key(3)]
+        scene.pass_time(TIMING.lease - 1)
+        scene.c.renew_leases([_lease(scene, 1)])
+        scene.pass_time(2)
+        scene.c.reap()
+        assert [scene.status(n) for n in (2, 3)] == [Status.WAITING, Status.WAITING]
+        assert self.ask(scene, 4, KIND).grant is SKIPPED
+        assert scene.finish(1, "t1").named == (scene.key(2),)
+
+    def test_what_a_quiet_time_held_up_goes_on_with_the_reaper(self, scene: Scene, backend: Backend) -> None:
+        self.grants(scene, [(1, (GPU,)), (2, (GPU,))])
+        mirror = scene.sweep()
+        backend.flush()
+        scene.c.remember(Memory(line=mirror.line))  # the one that held it is gone
+        scene.pass_time(TIMING.lease + 1)
+        scene.c.reap()
+        assert scene.status(2) is Status.PENDING
+
+    def _line(self, scene: Scene) -> list[FireKey]:
+        return [waiting.fire.key for waiting in scene.sweep().line]
+
+
+def _lease(scene: Scene, n: int) -> Any:
+    from celery_parrot.protocols import Lease
+
+    return Lease(scene.key(n), f"t{n}")

@@ -1,0 +1,1 @@
+"""One suite, run against every implementation of a protocol."""
