@@ -59,3 +59,17 @@ class MemoryLost(ParrotError):
 
 class TargetMissing(ParrotError):
     """Raised by a task to say that what it was asked to run does not exist; recorded as ``target_missing``."""
+
+
+class StoreUnreachable(Unreachable):
+    """One store could not be asked; the coordinator and the other stores may well be.
+
+    :ivar store: its name.
+    """
+
+    def __init__(self, store: str, reason: str) -> None:
+        self.store = store
+        super().__init__(f"store {store}: {reason}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.store, str(self))

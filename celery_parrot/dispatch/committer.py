@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from celery_parrot.clock import Clock
+from celery_parrot.dispatch.ledgers import Ledgers
 from celery_parrot.dispatch.outbox import Ticket
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
 from celery_parrot.model.events import Event
 from celery_parrot.model.fire import Fire, FireKey
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.planning import plan
-from celery_parrot.protocols import CommitReply, Coordinator, Due, EventSink, Mark, Reading
+from celery_parrot.protocols import CommitReply, Due, EventSink, Mark, Reading
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What one round of commits came to.
+    """What committing the due schedules of one store came to.
 
     :ivar tickets: the fires that are ours to send, in order.
     :ivar more: something may still be due: look again before sleeping.
     """
 
-    reading: Reading | None
+    reading: Reading
     tickets: tuple[Ticket, ...] = ()
     more: bool = False
 
@@ -34,22 +37,34 @@ class Committer:
     """Decides due times by committing plans. A schedule that cannot be planned never delays the others."""
 
     def __init__(
-        self, coordinator: Coordinator, stores: Stores, clock: Clock, emit: EventSink, owner: str, on_time: float
+        self, ledgers: Ledgers, stores: Stores, clock: Clock, emit: EventSink, owner: str, on_time: float
     ) -> None:
-        self._coordinator, self._stores, self._clock, self._events = coordinator, stores, clock, emit
+        self._ledgers, self._stores, self._clock, self._events = ledgers, stores, clock, emit
         self._owner, self._on_time = owner, on_time
         self._broken: dict[str, str] = {}
 
-    def commit(self, now: datetime, kinds: frozenset[str], limit: int) -> Committed:
-        """Commit what is due at ``now`` of ``kinds``, at most ``limit`` schedules of each store."""
-        found = self._stores.due(now, kinds, limit)
-        planned = [(due, made) for due in found if (made := self._plan(due, now)) is not None]
-        if not planned:
-            return Committed(None)
+    def commit(self, now: datetime, kinds: frozenset[str], limit: int) -> Iterator[Committed]:
+        """Commit what is due at ``now`` of ``kinds``, at most ``limit`` schedules of each store, store by store.
+
+        Lazy, so that the fires of one store are noted before the next is asked. Raises Unreachable and MemoryLost
+        where the coordinator does; a store that cannot be asked is left out.
+        """
+        found: dict[str, list[Due]] = {}
+        for due in self._stores.due(now, kinds, limit):
+            found.setdefault(due.schedule.store, []).append(due)
+        for store, dues in found.items():
+            planned = [(due, made) for due in dues if (made := self._plan(due, now)) is not None]
+            if not planned:
+                continue
+            try:
+                yield self._commit(store, planned, len(dues) >= limit)
+            except StoreUnreachable as exc:
+                self._stores.failed(store, exc)
+
+    def _commit(self, store: str, planned: Sequence[tuple[Due, Plan]], more: bool) -> Committed:
         since = self._clock.monotonic()
-        reading, replies = self._coordinator.commit([made for _, made in planned], self._owner)
+        reading, replies = self._ledgers.of(store).commit([made for _, made in planned], self._owner)
         tickets: list[Ticket] = []
-        more = len(found) >= limit
         for (due, made), reply in zip(planned, replies, strict=True):
             self._learn(due, made, reply)
             tickets.extend(self._ticket(due, fire, reading, since) for fire in reply.fires)
@@ -89,6 +104,7 @@ class Committer:
             owner=self._owner,
             owned_at=reading.now,
             committed_at=reading.now,
+            store=due.schedule.store,
         )
         return Ticket(fire, replace(due, mark=planned.due_at), since)
 

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from celery_parrot.clock import Clock
+from celery_parrot.dispatch.ledgers import Ledgers
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
 from celery_parrot.model.fire import Fire, FireKey, Origin, Status
 from celery_parrot.planning import sending_at
@@ -59,6 +61,7 @@ class Outbox:
     def __init__(
         self,
         coordinator: Coordinator,
+        ledgers: Ledgers,
         sender: Sender,
         router: Router,
         stores: Stores,
@@ -66,7 +69,8 @@ class Outbox:
         emit: EventSink,
         owner: str,
     ) -> None:
-        self._coordinator, self._sender, self._router, self._stores = coordinator, sender, router, stores
+        self._coordinator, self._ledgers, self._sender = coordinator, ledgers, sender
+        self._router, self._stores = router, stores
         self._clock, self._events, self._owner = clock, emit, owner
         timing = coordinator.timing
         # Half of either bound: whoever finds the claim old enough to take does so long after we stopped sending it.
@@ -216,12 +220,11 @@ class Outbox:
         since = self._clock.monotonic()
         taken = [fire for fire in self._coordinator.take([_hold(fire) for fire in fires], self._owner) if fire]
         self._confirm_again([fire for fire in taken if _identity(fire) in self._sent])
+        taken = self._proven([fire for fire in taken if _identity(fire) not in self._sent])
         tickets: list[Ticket] = []
         drops: list[tuple[Hold, Status, str]] = []
         for fire in taken:
             due = known[fire.key.schedule_id]
-            if _identity(fire) in self._sent:
-                continue
             if (end := _obsolete(fire, due, now)) is not None:
                 drops.append((_hold(fire), *end))
                 name = events.FIRE_MISSED if end[0] is Status.MISSED else events.FIRE_SKIPPED
@@ -231,6 +234,24 @@ class Outbox:
                 self._tell(events.TAKEN_OVER, logging.INFO, f"taken from the outbox, try {fire.tries}", fire)
         self._drop(drops)
         self.send(tickets)
+
+    def _proven(self, fires: Sequence[Fire]) -> list[Fire]:
+        """Those whose commit is certain. Where a store cannot be asked, its fires stay in the outbox."""
+        by_store: dict[str, list[Fire]] = {}
+        for fire in fires:
+            by_store.setdefault(fire.store, []).append(fire)
+        certain: set[FireKey] = set()
+        for store, some in by_store.items():
+            try:
+                answers = self._ledgers.of(store).prove(some)
+            except StoreUnreachable as exc:
+                self._stores.failed(store, exc)
+            else:
+                certain.update(key for key, proven in answers.items() if proven)
+                for key, proven in answers.items():
+                    if not proven:
+                        self._mirror.pop(key, None)
+        return [fire for fire in fires if fire.key in certain]
 
     def _tell(self, name: str, level: int, text: str, fire: Fire, **more: object) -> None:
         fields = {

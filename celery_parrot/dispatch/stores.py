@@ -77,12 +77,13 @@ class Stores:
             try:
                 found.extend(ask(store))
             except Exception as exc:  # one store's fault never stops the others
-                self._failed(store.name, exc)
+                self.failed(store.name, exc)
             else:
                 self._recovered(store.name)
         return found
 
-    def _failed(self, name: str, exc: Exception) -> None:
+    def failed(self, name: str, exc: Exception) -> None:
+        """Note that a store cannot be asked; says so once."""
         if name not in self._failing:
             text = f"store {name} cannot be asked, its schedules wait: {type(exc).__name__}: {exc}"
             self._events.emit(Event(events.STORE_FAILED, logging.ERROR, text, {"store": name}))

@@ -13,8 +13,10 @@ from typing import TypeVar
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.committer import Committer
+from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
-from celery_parrot.dispatch.outbox import Outbox
+from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
+from celery_parrot.dispatch.outbox import Outbox, Ticket
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
 from celery_parrot.dispatch.timekeeper import Timekeeper
@@ -26,8 +28,11 @@ from celery_parrot.model.state import Beat
 from celery_parrot.protocols import (
     Coordinator,
     EventSink,
+    Ledger,
     Memory,
+    Preparing,
     Reading,
+    RowStore,
     ScheduleStore,
     Sender,
     SweepReply,
@@ -81,13 +86,16 @@ class Ticker:
         events: EventSink,
         identity: Identity,
         settings: TickSettings,
+        rows: Sequence[RowStore] = (),
     ) -> None:
         self._coordinator, self._sender, self._router, self._clock = coordinator, sender, router, clock
         self._events, self._identity, self._settings = events, identity, settings
         self._time = Timekeeper(clock)
         self._stores = Stores(stores, events)
-        self._outbox = Outbox(coordinator, sender, router, self._stores, clock, events, identity.owner)
-        self._committer = Committer(coordinator, self._stores, clock, events, identity.owner, settings.on_time)
+        ledgers = Ledgers(SharedLedger(coordinator), _row_ledgers(coordinator, rows, router))
+        self._outbox = Outbox(coordinator, ledgers, sender, router, self._stores, clock, events, identity.owner)
+        self._committer = Committer(ledgers, self._stores, clock, events, identity.owner, settings.on_time)
+        self._errands = Errands(coordinator, rows, self._stores, clock, settings.batch)
         self._watch = Watch(clock, events, settings.max_clock_skew)
         self._started = clock.now()
         self._attached = False
@@ -109,6 +117,7 @@ class Ticker:
             more = self._remember(lost)
         except Unreachable as exc:
             self._watch.unreachable(str(exc))
+            self._errands.lock_unavailable(self._router.routed, None if self._reading is None else self._time.now())
             return self._settings.sync_interval
         self._last_tick = self._clock.monotonic()
         return 0.0 if more else self._sleep()
@@ -159,6 +168,7 @@ class Ticker:
         if not self._time.steady or self._quiet():
             return False
         more = self._dispatch()
+        self._errands.run()
         self._reap()
         self._report_unrouted()
         return more
@@ -202,15 +212,18 @@ class Ticker:
             self._stores.learn(self._coordinator.register(wanted[first : first + _REGISTER_BATCH]))
 
     def _dispatch(self) -> bool:
-        now = self._time.now()
         asked = self._clock.monotonic()
-        committed = self._committer.commit(now, self._router.routed, self._settings.batch)
-        if committed.reading is not None:
+        tickets: list[Ticket] = []
+        more = False
+        for committed in self._committer.commit(self._time.now(), self._router.routed, self._settings.batch):
             self._take_in(committed.reading, asked)
-        if committed.tickets:
             self._outbox.committed(ticket.fire for ticket in committed.tickets)
-            self._outbox.send(committed.tickets)
-        return committed.more
+            tickets.extend(committed.tickets)
+            more = more or committed.more
+            asked = self._clock.monotonic()
+        if tickets:
+            self._outbox.send(tickets)
+        return more
 
     def _reap(self) -> None:
         if self._clock.monotonic() < self._next_reap:
@@ -300,3 +313,12 @@ class Ticker:
             until = (following - self._time.now()).total_seconds()
             waits.append(until if until > 0 else _SETTLE)
         return min(waits)
+
+
+def _row_ledgers(coordinator: Coordinator, rows: Sequence[RowStore], router: Router) -> dict[str, Ledger]:
+    """Raises TypeError for a coordinator that cannot hold claims for rows."""
+    if not rows:
+        return {}
+    if not isinstance(coordinator, Preparing):
+        raise TypeError(f"{type(coordinator).__name__} cannot coordinate schedules whose rows decide")
+    return {store.name: RowLedger(coordinator, store, router.namespace) for store in rows}

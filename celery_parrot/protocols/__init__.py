@@ -5,6 +5,21 @@ is :exc:`~celery_parrot.errors.Unreachable`.
 """
 
 from celery_parrot.protocols.coordinator import Coordinator
+from celery_parrot.protocols.editing import (
+    Change,
+    DefinitionStore,
+    Page,
+    State,
+    Stored,
+    Written,
+)
+from celery_parrot.protocols.ledger import (
+    Advance,
+    Carried,
+    Ledger,
+    Preparing,
+    RowStore,
+)
 from celery_parrot.protocols.limits import (
     Grant,
     LimitReply,
@@ -54,9 +69,13 @@ __all__ = [
     "IN_FLIGHT_SKIP_OUTPUT_KEY",
     "SLOTS",
     "WORKER_LOST",
+    "Advance",
     "Busy",
+    "Carried",
+    "Change",
     "CommitReply",
     "Coordinator",
+    "DefinitionStore",
     "Delivery",
     "Drop",
     "Due",
@@ -66,6 +85,7 @@ __all__ = [
     "Grant",
     "Hold",
     "Lease",
+    "Ledger",
     "Limit",
     "LimitReply",
     "LimitRequest",
@@ -74,9 +94,12 @@ __all__ = [
     "Memory",
     "Message",
     "Outcome",
+    "Page",
+    "Preparing",
     "Reading",
     "Reaped",
     "Registration",
+    "RowStore",
     "Running",
     "ScheduleStore",
     "SendResult",
@@ -84,8 +107,11 @@ __all__ = [
     "Sender",
     "StartReply",
     "StartVerdict",
+    "State",
+    "Stored",
     "SweepReply",
     "Timing",
     "Waiting",
     "WakeChannel",
+    "Written",
 ]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from celery_parrot.model.fire import Fire, FireKey, FireRecord
 from celery_parrot.model.plan import Plan, Verdict
@@ -24,6 +24,7 @@ from celery_parrot.protocols.outbox import CommitReply, Hold
 from celery_parrot.protocols.timing import Reading
 
 
+@runtime_checkable
 class Preparing(Protocol):
     """Capability of a coordinator: hold claims for a row that decides, and carry what happened back to it."""
 
