@@ -1,0 +1,214 @@
+"""One connection to the broker that cannot hang: every step of connecting and publishing fits into a time budget."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import select
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from celery import Celery
+from kombu import Connection, Producer
+from kombu.transport import pyamqp
+
+from celery_parrot.clock import Clock
+
+logger = logging.getLogger("celery_parrot")
+
+PUBLISH_BUDGET = 2.0
+"""Seconds one publish may take, connecting included: well within the heartbeat by which other beats judge this one."""
+
+STEP = 1.0
+"""Seconds any one step may take: opening a socket, writing to it, waiting for one answer of a Redis."""
+
+_BACKOFF_FIRST, _BACKOFF_CAP = 0.1, 1.0
+_VIRTUAL_TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
+
+
+class BrokerDown(Exception):
+    """There is no connection, and it is too early to try again."""
+
+
+class Budget:
+    """A deadline on this process's monotonic clock."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._until = clock.monotonic()
+
+    def start(self, seconds: float) -> None:
+        """From now on ``seconds``."""
+        self._until = self._clock.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds left, possibly below 0."""
+        return self._until - self._clock.monotonic()
+
+
+class BoundedConnection(pyamqp.Connection):  # type: ignore[misc]  # kombu's stubs leave the base untyped
+    """py-amqp's connection, whose every wait for the broker ends with the budget.
+
+    Its own timeouts are per frame and absent from most calls (opening a channel, declaring a queue), so a broker that
+    stalls half-way through would hold the beat for ever.
+    """
+
+    def __init__(self, *args: Any, budget: Budget, **kwargs: Any) -> None:
+        self._budget = budget
+        super().__init__(*args, **kwargs)
+
+    def connect(self, callback: Callable[..., Any] | None = None) -> Any:
+        """Connect and shake hands within the budget."""
+        result = super().connect(callback)
+        self.transport.sock.settimeout(STEP)  # writes: a broker that reads nothing blocks them
+        return result
+
+    def blocking_read(self, timeout: float | None = None) -> Any:
+        """Read one frame. Asked not to wait, it looks first; a frame that has begun is read within the budget."""
+        left = self._budget.left()
+        if timeout == 0:
+            if not self._readable():
+                raise TimeoutError
+            timeout = left
+        timeout = left if timeout is None else min(timeout, left)
+        if timeout <= 0:
+            raise TimeoutError("the broker did not answer in time")
+        return super().blocking_read(timeout)
+
+    def _readable(self) -> bool:
+        if self.transport._read_buffer:
+            return True
+        poll = select.poll()
+        poll.register(self.transport.sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+
+class _Counting:
+    """Mixed into the app's producer class: knows whether a publish came through."""
+
+    published = 0
+
+    def publish(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().publish(*args, **kwargs)  # type: ignore[misc]
+        self.published += 1
+        return result
+
+
+class Broker:
+    """The connection and producer of one process. Not thread-safe.
+
+    AMQP: publisher confirms always, no heartbeats (nobody would answer them between two fires; TCP keepalive watches
+    the connection), py-amqp always. Redis: no retries inside the client, whose answers would come after the deadline.
+    """
+
+    def __init__(self, app: Celery, clock: Clock) -> None:
+        self._app, self._clock = app, clock
+        self._budget = Budget(clock)
+        self._connection: Connection | None = None
+        self._producer: Any = None
+        self._retry_at = clock.monotonic()
+        self._pause = _BACKOFF_FIRST
+        self._last_error = "not connected"
+
+    def producer(self) -> Producer:
+        """A producer on a live connection; starts the budget of one publish.
+
+        :raises BrokerDown: within the pause after a failure. Otherwise whatever connecting raises.
+        """
+        self._budget.start(PUBLISH_BUDGET)
+        if self._producer is None:
+            if self._clock.monotonic() < self._retry_at:
+                raise BrokerDown(self._last_error)
+            self._connect()
+        return self._producer
+
+    @property
+    def published(self) -> int:
+        """How many publishes the present producer brought to their end."""
+        return 0 if self._producer is None else int(self._producer.published)
+
+    @property
+    def connection(self) -> Connection:
+        """The kombu connection, connected or not."""
+        if self._connection is None:
+            self._connection = self._make()
+        return self._connection
+
+    def check(self) -> None:
+        """Notice a connection that ended while it was idle, so that it costs no publish. Raises nothing."""
+        amqp = None if self._producer is None else self._producer.channel.connection
+        if not isinstance(amqp, BoundedConnection):
+            return
+        self._budget.start(STEP)
+        try:
+            while True:
+                amqp.drain_events(timeout=0)
+        except TimeoutError:
+            return
+        except Exception:  # closed by the broker: connect anew, nothing was sent on it
+            self._drop()
+
+    def failed(self, error: str) -> None:
+        """Give up the connection (its state is in doubt) and pause before the next try."""
+        self._last_error = error
+        self._drop()
+        with contextlib.suppress(Exception):
+            self.connection.maybe_switch_next()  # the next of several brokers
+        self._retry_at = self._clock.monotonic() + self._pause
+        self._pause = min(self._pause * 2, _BACKOFF_CAP)
+
+    def retry_now(self) -> None:
+        """The last failure was not the broker's: connect again without a pause."""
+        self._retry_at, self._pause = self._clock.monotonic(), _BACKOFF_FIRST
+
+    def worked(self) -> None:
+        """A publish came through: the next failure is a first one."""
+        self._pause = _BACKOFF_FIRST
+
+    def close(self) -> None:
+        """Let go without waiting for the broker."""
+        self._drop()
+
+    # --- inside ---
+
+    def _connect(self) -> None:
+        connection = self.connection
+        transport = connection.transport
+        if isinstance(transport, pyamqp.Transport):
+            transport.Connection = functools.partial(BoundedConnection, budget=self._budget)
+        connection.ensure_connection(max_retries=0)  # one try: between two of them it would sleep whole seconds
+        counting = type("CountingProducer", (_Counting, self._app.amqp.Producer), {})
+        self._producer = counting(connection.default_channel, auto_declare=False)
+
+    def _make(self) -> Connection:
+        app = self._app
+        connection = app.connection_for_write(heartbeat=0, connect_timeout=STEP)
+        if connection.transport.driver_type == "amqp":
+            if not isinstance(connection.transport, pyamqp.Transport):
+                connection = app.connection_for_write(heartbeat=0, connect_timeout=STEP, transport="pyamqp")
+            connection.transport_options.update(confirm_publish=True, read_timeout=STEP, write_timeout=STEP)
+        elif connection.transport.driver_type == "redis":
+            options = connection.transport_options
+            for key in _VIRTUAL_TIMEOUTS:
+                options[key] = min(options.get(key) or STEP, STEP)
+            options["retry_on_timeout"] = False
+            if "sentinel_kwargs" in options or "master_name" in options:
+                bounds = {key: options[key] for key in _VIRTUAL_TIMEOUTS}
+                options["sentinel_kwargs"] = {**bounds, **(options.get("sentinel_kwargs") or {})}
+        return connection
+
+    def _drop(self) -> None:
+        self._producer = None
+        if self._connection is None:
+            return
+        default = socket.getdefaulttimeout()
+        try:
+            # Not close(): AMQP would wait for the broker to agree.
+            self._connection.collect(socket_timeout=STEP)
+        except Exception:
+            logger.debug("the broker connection could not be collected", exc_info=True)
+            self._connection = None
+        finally:
+            socket.setdefaulttimeout(default)

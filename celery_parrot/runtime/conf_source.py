@@ -1,0 +1,163 @@
+"""Reading settings from an app and the environment, one at a time, with complaints that name them."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from celery import Celery
+
+from celery_parrot.errors import ConfigurationError
+
+ENVIRONMENT: Mapping[str, str] = {
+    "parrot_coordination": "SCHEDULER_COORDINATION",
+    "parrot_redis_db": "SCHEDULER_REDIS_DB",
+    "parrot_fire_lock_ttl": "SCHEDULER_FIRE_LOCK_TTL",
+    "parrot_run_now_lock_ttl": "SCHEDULER_RUN_NOW_LOCK_TTL",
+    "parrot_max_consecutive_failures": "SCHEDULER_MAX_CONSECUTIVE_FAILURES",
+    "parrot_alert_recipients": "SCHEDULER_ALERT_RECIPIENTS",
+}
+"""Environment names that are read when a setting is absent."""
+
+_TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
+_CREDENTIALS = re.compile(r"(://[^:/@\s'\"]*):[^\s'\";,]*@")
+_SECRET_QUERY = re.compile(r"(?i)([?&][a-z_]*(?:password|secret|token)[a-z_]*=)[^&\s'\"]*")
+_SECRET_NAME = re.compile(r"(?i)password|secret|token|credential")
+
+
+def mask(text: str) -> str:
+    """``text`` without the passwords of the URLs in it."""
+    return _SECRET_QUERY.sub(r"\1**", _CREDENTIALS.sub(r"\1:**@", text))
+
+
+def shown(value: object) -> object:
+    """``value`` as it may appear in an error or a log: no credentials."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, Mapping):
+        return {key: "**" if _SECRET_NAME.search(str(key)) else shown(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shown(item) for item in value]
+    return value
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """``Did you mean 'x'? `` for the known name most like ``name``, or nothing."""
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return f"Did you mean {found[0]!r}? " if found else ""
+
+
+def refuse(key: str, value: object, reason: str, fix: str) -> NoReturn:
+    """Raise the :exc:`ConfigurationError` for one setting, credentials masked."""
+    raise ConfigurationError(key, shown(value), reason, fix)
+
+
+class Source:
+    """The ``parrot_*`` settings of one app.
+
+    A setting is looked up as Celery looks up its own: in lower case, and with the namespace of
+    ``config_from_object(…, namespace="CELERY")`` as ``CELERY_PARROT_NAME``. None counts as absent.
+    """
+
+    def __init__(self, app: Celery, environ: Mapping[str, str] | None = None) -> None:
+        self._conf = app.conf
+        self._prefix = (app.namespace or "").rstrip("_").lower()
+        self._environ = os.environ if environ is None else environ
+
+    def raw(self, key: str) -> Any:
+        """The setting, else the environment's text, else None."""
+        value = self._conf.get(key)
+        if value is None:
+            value = self._conf.get(key.upper())
+        if value is None and key in ENVIRONMENT:
+            value = self._environ.get(ENVIRONMENT[key]) or None
+        return value
+
+    def celery(self, key: str) -> Any:
+        """A setting of Celery's own."""
+        return self._conf.get(key)
+
+    def label(self, key: str) -> str:
+        """The setting's name, with that of the environment variable if the value came from there."""
+        if key in ENVIRONMENT and self._conf.get(key) is None and self._environ.get(ENVIRONMENT[key]):
+            return f"{key} [{ENVIRONMENT[key]}]"
+        return key
+
+    def names(self) -> set[str]:
+        """The ``parrot_*`` settings that are set in the app, whether known or not, without the namespace."""
+        found: set[str] = set()
+        for key in self._conf:
+            name = str(key).lower()
+            if self._prefix and name.startswith(self._prefix + "_"):
+                name = name[len(self._prefix) + 1 :]
+            if name.startswith("parrot_"):
+                found.add(name)
+        return found
+
+    def number(self, key: str, default: float, *, zero: bool = False) -> float:
+        """A finite number of seconds (or days); more than 0, or from 0 on with ``zero``."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        return number(self.label(key), value, zero=zero)
+
+    def integer(self, key: str, default: int, *, least: int = 1) -> int:
+        """A whole number of at least ``least``."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        found = number(self.label(key), value, zero=True)
+        if found != int(found) or found < least:
+            refuse(self.label(key), value, f"must be a whole number of at least {least}", "Set one, or remove it.")
+        return int(found)
+
+    def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
+        """One of ``choices``, in any case."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, str) and value.lower() in choices:
+            return value.lower()
+        hint = closest(str(value).lower(), choices)
+        refuse(self.label(key), value, "is not known here", f"{hint}Use one of {', '.join(choices)}.")
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false, also as text."""
+        value = self.raw(key)
+        if value is None:
+            return default
+        if isinstance(value, bool):
+            return value
+        text = str(value).lower()
+        if text in _TRUE | _FALSE:
+            return text in _TRUE
+        refuse(self.label(key), value, "is neither true nor false", "Set True or False.")
+
+    def mapping(self, key: str) -> Mapping[str, Any]:
+        """A dictionary, empty if absent."""
+        value = self.raw(key)
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            refuse(self.label(key), value, "must be a dictionary", "Set a dictionary, or remove it.")
+        return value
+
+
+def number(key: str, value: object, *, zero: bool = False) -> float:
+    """``value`` as a finite number above 0 (from 0 on with ``zero``). Raises ConfigurationError naming ``key``."""
+    found: float | None = None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        found = float(value)
+    elif isinstance(value, str):
+        try:
+            found = float(value)
+        except ValueError:
+            found = None
+    least = "of at least 0" if zero else "above 0"
+    if found is None or not math.isfinite(found) or found < 0 or (found == 0 and not zero):
+        refuse(key, value, f"must be a number {least}", f"Set a number {least}, or remove it for the default.")
+    return found

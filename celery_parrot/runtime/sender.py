@@ -1,0 +1,138 @@
+"""Sends fires as ``apply_async`` would: one reused producer, confirmed, never retried here, never for long."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from amqp.exceptions import IrrecoverableChannelError, MessageNacked
+from celery import Celery
+from celery.app.task import Task
+from kombu.exceptions import EncodeError, OperationalError
+
+from celery_parrot.clock import Clock
+from celery_parrot.protocols import Message, SendResult, SendStatus
+from celery_parrot.runtime.broker import Broker, BrokerDown
+from celery_parrot.runtime.conf_source import mask
+
+logger = logging.getLogger("celery_parrot")
+
+_NOT_OURS = frozenset({"task_id", "producer", "publisher", "connection", "retry", "retry_policy", "headers"})
+"""Options that a schedule cannot set: the fire decides them."""
+
+_SENT = SendResult(SendStatus.SENT)
+_NOT_TRIED = SendResult(SendStatus.NOT_TRIED)
+
+
+class CelerySender:
+    """A :class:`~celery_parrot.protocols.Sender` on a Celery app.
+
+    Everything that Celery does to a task on its way happens: the task's own options, routing, ``before_task_publish``
+    and ``after_task_publish``, ``task-sent`` events, stamping, relative ``expires`` and ``countdown`` from now.
+    Two things differ. The publish is not retried here (the outbox does that, with the same task id). And the result
+    backend is not told to expect a result: nobody here waits for one, and a backend out of reach would hold the beat.
+
+    A message that the broker refuses for what it is (its queue exists with other arguments, it is too large) is
+    ``BROKEN``; one that a full queue rejects is ``FAILED`` and does not stop the others, since the broker is well.
+    """
+
+    def __init__(self, app: Celery, clock: Clock) -> None:
+        self._app, self._clock = app, clock
+        self._broker = Broker(app, clock)
+
+    def send(self, messages: Sequence[Message], until: float) -> Sequence[SendResult]:
+        """See the protocol. ``until`` is compared before each message is begun."""
+        results: list[SendResult] = []
+        self._broker.check()
+        for message in messages:
+            if self._clock.monotonic() >= until:
+                break
+            result, go_on = self._send(message)
+            results.append(result)
+            if not go_on:
+                break
+        return results + [_NOT_TRIED] * (len(messages) - len(results))
+
+    def close(self) -> None:
+        """Let go of the connection, without waiting for the broker."""
+        self._broker.close()
+
+    # --- one message ---
+
+    def _send(self, message: Message) -> tuple[SendResult, bool]:
+        """The result, and whether to go on with the next message."""
+        try:
+            producer = self._broker.producer()
+        except BrokerDown as exc:
+            return SendResult(SendStatus.FAILED, str(exc)), False
+        except Exception as exc:
+            return self._failed(exc), False
+        before = self._broker.published
+        try:
+            self._publish(message, producer)
+        except MessageNacked:
+            return SendResult(SendStatus.FAILED, "the queue rejected the message (full?)"), True
+        except Exception as exc:
+            if self._broker.published > before:
+                # The message is with the broker; what failed came after it (the task-sent event).
+                self._failed(exc)
+                return _SENT, True
+            return self._fault(message, exc)
+        self._broker.worked()
+        return _SENT, True
+
+    def _publish(self, message: Message, producer: Any) -> None:
+        task = self._app.tasks.get(message.task)
+        options = {key: value for key, value in message.options.items() if key not in _NOT_OURS}
+        headers = {**message.headers, "ignore_result": _ignore_result(task, options)}
+        # Told to ignore the result, Celery leaves the backend alone; the header keeps what the task is to do.
+        options |= {"ignore_result": True, "headers": headers}
+        options |= {"task_id": message.task_id, "producer": producer, "retry": False, "add_to_parent": False}
+        args: Any = list(message.args)  # a list, as Celery's own beat sends: tasks see it in their reprs
+        kwargs = dict(message.kwargs)
+        if task is not None:
+            task.apply_async(args, kwargs, **options)
+        else:
+            self._app.send_task(message.task, args, kwargs, **options)
+
+    # --- what went wrong ---
+
+    def _fault(self, message: Message, exc: Exception) -> tuple[SendResult, bool]:
+        if isinstance(exc, IrrecoverableChannelError):
+            # The broker closed the channel over this one message. Others may go, on a new connection, at once.
+            self._failed(exc)
+            self._broker.retry_now()
+            return SendResult(SendStatus.BROKEN, _text(exc)), True
+        if isinstance(exc, self._broker_faults()):
+            return self._failed(exc), False
+        return SendResult(SendStatus.BROKEN, _without_arguments(exc)), True
+
+    def _failed(self, exc: BaseException) -> SendResult:
+        error = _text(exc)
+        self._broker.failed(error)
+        return SendResult(SendStatus.FAILED, error)
+
+    def _broker_faults(self) -> tuple[type[BaseException], ...]:
+        connection = self._broker.connection
+        return (OperationalError, OSError, *connection.connection_errors, *connection.channel_errors)
+
+
+def _ignore_result(task: Task[Any, Any] | None, options: Mapping[str, Any]) -> Any:
+    if "ignore_result" in options:
+        return options["ignore_result"]
+    return None if task is None else task.ignore_result
+
+
+def _text(exc: BaseException) -> str:
+    return mask(f"{type(exc).__name__}: {exc}")
+
+
+def _without_arguments(exc: Exception) -> str:
+    """What is wrong with a message, without what is in it: serialisers quote the value they choke on."""
+    if isinstance(exc, EncodeError):
+        cause = exc.__cause__ or exc.__context__ or exc
+        return f"arguments cannot be serialised ({type(cause).__name__})"
+    if isinstance(exc, TypeError | LookupError):
+        return _text(exc)
+    return type(exc).__name__

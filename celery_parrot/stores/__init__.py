@@ -1,0 +1,1 @@
+"""REMEMBER: where definitions live. What happened to them is the coordinator's."""
