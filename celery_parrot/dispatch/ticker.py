@@ -122,6 +122,10 @@ class Ticker:
         self._last_tick = self._clock.monotonic()
         return 0.0 if more else self._sleep()
 
+    def woken(self) -> None:
+        """Somebody woke the beats: look at the outbox in the next tick, whenever the last look was."""
+        self._next_sweep = self._clock.monotonic()
+
     def close(self) -> None:
         """Leave in good order: what is still in the outbox passes to the others at once."""
         try:
