@@ -48,7 +48,7 @@ class Budget:
         return self._until - self._clock.monotonic()
 
 
-class BoundedConnection(pyamqp.Connection):  # type: ignore[misc]  # kombu's stubs leave the base untyped
+class BoundedConnection(pyamqp.Connection):
     """py-amqp's connection, whose every wait for the broker ends with the budget.
 
     Its own timeouts are per frame and absent from most calls (opening a channel, declaring a queue), so a broker that
@@ -107,7 +107,7 @@ class Broker:
         self._app, self._clock = app, clock
         self._budget = Budget(clock)
         self._connection: Connection | None = None
-        self._producer: Any = None
+        self._producer: Any = None  # of a class made from the app's
         self._retry_at = clock.monotonic()
         self._pause = _BACKOFF_FIRST
         self._last_error = "not connected"
@@ -122,7 +122,8 @@ class Broker:
             if self._clock.monotonic() < self._retry_at:
                 raise BrokerDown(self._last_error)
             self._connect()
-        return self._producer
+        producer: Producer = self._producer
+        return producer
 
     @property
     def published(self) -> int:
@@ -177,7 +178,7 @@ class Broker:
         connection = self.connection
         transport = connection.transport
         if isinstance(transport, pyamqp.Transport):
-            transport.Connection = functools.partial(BoundedConnection, budget=self._budget)
+            setattr(transport, "Connection", functools.partial(BoundedConnection, budget=self._budget))  # noqa: B010
         connection.ensure_connection(max_retries=0)  # one try: between two of them it would sleep whole seconds
         counting = type("CountingProducer", (_Counting, self._app.amqp.Producer), {})
         self._producer = counting(connection.default_channel, auto_declare=False)
@@ -188,9 +189,9 @@ class Broker:
         if connection.transport.driver_type == "amqp":
             if not isinstance(connection.transport, pyamqp.Transport):
                 connection = app.connection_for_write(heartbeat=0, connect_timeout=STEP, transport="pyamqp")
-            connection.transport_options.update(confirm_publish=True, read_timeout=STEP, write_timeout=STEP)
+            _options(connection).update(confirm_publish=True, read_timeout=STEP, write_timeout=STEP)
         elif connection.transport.driver_type == "redis":
-            options = connection.transport_options
+            options = _options(connection)
             for key in _VIRTUAL_TIMEOUTS:
                 options[key] = min(options.get(key) or STEP, STEP)
             options["retry_on_timeout"] = False
@@ -212,3 +213,9 @@ class Broker:
             self._connection = None
         finally:
             socket.setdefaulttimeout(default)
+
+
+def _options(connection: Connection) -> dict[str, Any]:
+    options = connection.transport_options
+    assert isinstance(options, dict)  # Celery always gives one
+    return options

@@ -32,7 +32,7 @@ def refuse_limit(key: str, value: object, coordination: str) -> None:
 
 
 def read_kinds(
-    kinds: Mapping[str, Any], *, coordination: str, reap_after: float, reap_margin: float
+    kinds: Mapping[Any, Any], *, coordination: str, reap_after: float, reap_margin: float
 ) -> Mapping[str, Kind]:
     """Each declared kind by name, checked. Raises ConfigurationError naming ``parrot_kinds['name']['key']``."""
     found: dict[str, Kind] = {}

@@ -65,7 +65,7 @@ class Source:
 
     def __init__(self, app: Celery, environ: Mapping[str, str] | None = None) -> None:
         self._conf = app.conf
-        self._prefix = (app.namespace or "").rstrip("_").lower()
+        self._prefix = (getattr(app, "namespace", None) or "").rstrip("_").lower()
         self._environ = os.environ if environ is None else environ
 
     def raw(self, key: str) -> Any:

@@ -90,7 +90,7 @@ def when_of(fields: Mapping[str, Any], schedule_id: str, zone: str | tzinfo, sta
 
 def bind(given: object, app: Celery) -> None:
     """Make a schedule object that belongs to no app one of ``app``'s, as Celery does: it reads that app's time zone."""
-    if isinstance(given, BaseSchedule) and given._app is None:
+    if isinstance(given, BaseSchedule) and getattr(given, "_app", None) is None:
         given.app = app
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from celery_parrot.model.schedule import Schedule
-from celery_parrot.planning import sending_at
+from celery_parrot.planning import next_sending
 from celery_parrot.protocols import Due, Mark, Registration
 from celery_parrot.stores.memory.definition import Definition
 from celery_parrot.triggers.base import Trigger
@@ -161,7 +161,7 @@ class CodeStore:
 
     def registrations(self) -> Sequence[Registration]:
         """See the protocol. Disabled ones are registered too: enabling is an edit of *when* and moves the mark."""
-        return [_registration(self._items[id_].definition) for id_ in self._unknown]
+        return [_registration(self._items[id_]) for id_ in self._unknown]
 
     def learn(self, marks: Iterable[Mark]) -> None:
         """See the protocol."""
@@ -174,7 +174,7 @@ class CodeStore:
             self._place(item)
 
     def forget_marks(self) -> None:
-        """See the protocol. What was known stays remembered until it is told anew."""
+        """See the protocol."""
         for id_, item in self._items.items():
             item.turn = self._next_turn()
             self._unknown[id_] = None
@@ -188,7 +188,7 @@ class CodeStore:
             for item in known
             if item.mark is not None
         ]
-        return [_registration(item.definition) for item in known], marks
+        return [_registration(item) for item in known], marks
 
     def _place(self, item: _Item) -> None:
         """Put the item where its next sending instant belongs; out of the way if it has none."""
@@ -215,10 +215,7 @@ class CodeStore:
     def _next_sending(self, item: _Item, mark: datetime) -> datetime | None:
         if item.definition.anchored is not None:
             item.trigger = item.definition.anchored(mark)
-        due_at = item.trigger.next_after(mark)
-        if due_at is None:
-            return None
-        return sending_at(item.schedule.schedule_id, item.trigger, due_at, item.schedule.policy.jitter)
+        return next_sending(item.schedule, item.trigger, mark)
 
     def _fault(self, item: _Item, reason: str) -> None:
         item.look_again = None
@@ -237,5 +234,7 @@ class CodeStore:
         return self._turns
 
 
-def _registration(definition: Definition) -> Registration:
-    return Registration(schedule_id=definition.schedule_id, when=definition.when, initial=definition.initial)
+def _registration(item: _Item) -> Registration:
+    definition = item.definition
+    initial = definition.initial if item.mark is None else item.mark
+    return Registration(schedule_id=definition.schedule_id, when=definition.when, initial=initial)

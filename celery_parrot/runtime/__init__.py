@@ -1,0 +1,1 @@
+"""CELERY: the only room that imports it. Settings, wiring, scheduler, sender, worker."""

@@ -1,0 +1,158 @@
+"""The facade: one line wires the beats and the workers of an app."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeVar, cast
+
+from celery import Celery, signals
+
+from celery_parrot.clock import Clock
+from celery_parrot.errors import ConfigurationError, ParrotError
+from celery_parrot.protocols import ScheduleStore
+from celery_parrot.runtime import faults, wiring
+from celery_parrot.runtime.config import Settings, load
+from celery_parrot.runtime.decorated import Decorated
+from celery_parrot.runtime.worker import install
+
+logger = logging.getLogger("celery_parrot")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_ATTRIBUTE = "_celery_parrot"
+_CELERYS_DEFAULT = "celery.beat:PersistentScheduler"
+
+
+class Parrot:
+    """celery-parrot for one app: ``parrot = Parrot(app)``, in the module that makes the app.
+
+    Workers then open each fire before its task runs and record how it ended; beats use the parrot scheduler unless
+    ``beat_scheduler`` names another; ``@parrot.schedule`` collects schedules. Nothing is read or connected here: the
+    settings are checked when the app is configured and finalised, so that settings and tasks may follow this line.
+    A setting that cannot work stops workers and beats at their start, with one sentence; here it raises
+    :exc:`ConfigurationError` if the app is configured already.
+
+    :param stores: further schedule stores, besides the code's.
+    :param clock: this process's clock.
+    :raises ParrotError: if the app has one already.
+    """
+
+    def __init__(
+        self, app: Celery, stores: Sequence[ScheduleStore] | None = None, *, clock: Clock | None = None
+    ) -> None:
+        if parrot_of(app) is not None:
+            raise ParrotError("this app has a Parrot already; make one for each app")
+        self.app = app
+        self._stores = tuple(stores or ())
+        self._clock = clock or faults.clock()
+        self._decorated = Decorated()
+        self._settings: Settings | None = None
+        self._error: ConfigurationError | None = None
+        self._beat: wiring.Beat | None = None
+        if getattr(app, "configured", False):
+            self._settings = load(app)
+            self._use_parrot()
+        setattr(app, _ATTRIBUTE, self)
+        app.on_after_configure.connect(self._on_configured, weak=False)
+        app.on_after_finalize.connect(self._on_finalized, weak=False)
+        signals.worker_init.connect(self._on_worker_init, weak=False)
+        if getattr(app, "finalized", False):
+            self._on_finalized()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings, checked. Configures the app if it is not.
+
+        :raises ConfigurationError: for the first that cannot work.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._settings is None:
+            self._settings = load(self.app)
+        return self._settings
+
+    def schedule(self, when: object = None, **fields: Any) -> Callable[[F], F]:
+        """Decorate a task with a schedule, as in ``@parrot.schedule("cron", expr="30 6 * * mon-fri")``.
+
+        :param when: a schedule type (its config keys then follow as keyword arguments), or what Celery's ``schedule``
+            key takes: seconds, a timedelta, a ``crontab``, …
+        :param fields: the fields of a schedule (``name``, ``args``, ``kwargs``, ``options``, ``kind``, ``timezone``,
+            ``missed``, …); everything else is config of the schedule type.
+
+        Goes above or below ``@app.task``, and may be stacked. A function that is no task by the time the app is
+        finalised becomes one. Without a ``name`` the first schedule of a task has the task's name and the next
+        ``name#2``; the name is the schedule's identity, so give one where that may change.
+        """
+        return self._decorated.decorator(when, fields)
+
+    def tick(self) -> float:
+        """Run one tick of a beat in this process, for those who drive it themselves; the seconds to sleep until the
+        next, 0 if there is more to do at once. Sends what is due.
+
+        :raises ConfigurationError: as :attr:`settings`.
+        """
+        return self._own_beat().tick()
+
+    def close(self) -> None:
+        """Leave, after :meth:`tick`: the other beats take over at once."""
+        beat, self._beat = self._beat, None
+        if beat is not None and beat.pid == os.getpid():
+            beat.close(seconds=1.0)
+
+    def beat(self) -> wiring.Beat:
+        """A new beat with everything this app schedules. What the scheduler class of ``celery beat`` drives."""
+        self.app.finalize()
+        decorated = tuple(self._decorated.sources(self.app))
+        return wiring.beat(self.app, decorated=decorated, stores=self._stores, clock=self._clock)
+
+    # --- inside ---
+
+    def _own_beat(self) -> wiring.Beat:
+        if self._beat is None or self._beat.pid != os.getpid():  # a fork must not share connections
+            self._beat = self.beat()
+        return self._beat
+
+    def _use_parrot(self) -> None:
+        if self.app.conf.beat_scheduler == _CELERYS_DEFAULT:
+            self.app.conf.beat_scheduler = "parrot"
+
+    def _on_configured(self, **_: Any) -> None:
+        self._use_parrot()
+
+    def _on_finalized(self, **_: Any) -> None:
+        try:
+            settings = self.settings
+        except ConfigurationError as exc:
+            # Celery logs and drops what a receiver raises; whoever needs the settings raises it again.
+            self._error = exc
+            return
+        self._decorated.adopt(self.app)
+        if settings.coordination == "none":
+            return  # without a coordinator a fire's story ends when it is sent
+        install(
+            self.app,
+            lambda: wiring.connect(settings, self._clock),
+            settings.namespace,
+            unreachable=cast(Literal["hold", "run"], settings.unreachable),
+            result_max_chars=settings.result_max_chars,
+            lease=settings.lease_ttl,
+            clock=self._clock,
+        )
+
+    def _on_worker_init(self, sender: Any = None, **_: Any) -> None:
+        if getattr(sender, "app", None) is self.app and self._error is not None:
+            logger.critical("%s", self._error)
+            raise SystemExit(1)
+
+
+def parrot_of(app: Celery) -> Parrot | None:
+    """The app's facade, if it has one."""
+    return cast("Parrot | None", vars(app).get(_ATTRIBUTE))
+
+
+def beat_of(app: Celery) -> wiring.Beat:
+    """A beat for ``app``, with or without a facade. Raises ConfigurationError."""
+    parrot = parrot_of(app)
+    return wiring.beat(app) if parrot is None else parrot.beat()
