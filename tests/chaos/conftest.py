@@ -1,0 +1,42 @@
+"""Fixtures of the chaos tests, and their figures after pytest's own summary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.chaos.lab import FIGURES, Lab, open_lab
+from tests.support.procs import Procs
+from tests.support.redis_server import PrivateRedis
+
+#: Ten in the long form; ``PARROT_CHAOS_SEED=7`` replays one. Odd seeds strike within the burst after a due time.
+SEEDS = range(10)
+SHORT_SEED = 3
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that takes ``seed`` runs once in the short form and for ten seeds in the long one."""
+    if "seed" not in metafunc.fixturenames:
+        return
+    one = os.environ.get("PARROT_CHAOS_SEED")
+    full = metafunc.config.getoption("--full")
+    seeds = [int(one)] if one else list(SEEDS) if full else [SHORT_SEED]
+    metafunc.parametrize("seed", seeds)
+
+
+@pytest.fixture
+def lab(procs: Procs, redis_server: PrivateRedis, redis_url: str, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """An experiment whose tasks note what they do on the run's shared Redis."""
+    with open_lab(procs, redis_server, redis_url, request) as lab:
+        yield lab
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Counts and lateness of every window."""
+    lines = config.stash.get(FIGURES, [])
+    if lines:
+        terminalreporter.section("every due time exactly once")
+        for line in lines:
+            terminalreporter.write_line(line)

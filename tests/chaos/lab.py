@@ -1,0 +1,349 @@
+"""One experiment: servers, beats and workers of ``tests.chaos.app``, a window of time, and its judgement."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+import redis
+
+from celery_parrot.model.fire import FireRecord, Status
+from tests.chaos.journal import Due, Journal, Run, Verdict, Window, judge, show
+from tests.chaos.ledger import open_ledger
+from tests.support.procs import Proc, Procs
+from tests.support.redis_server import PrivateRedis
+from tests.support.waiting import stays, wait_until, wall_clock
+
+APP = "tests.chaos.app"
+
+#: Lines for the summary of the whole run.
+FIGURES = pytest.StashKey[list[str]]()
+
+#: How long the tests give a loaded machine to get something done that takes a moment.
+PATIENCE = 60.0
+
+#: Seconds after a window in which a second message would still come: takeover of what a dead beat left.
+AFTERWARDS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """Where the processes of one experiment find things."""
+
+    broker: str
+    coordinator: str
+
+
+class Lab:
+    """Starts processes with one configuration and reads what they did.
+
+    :param journal: the Redis server on which the tasks note what they did.
+    :param say: takes a line for the summary of the whole run.
+    """
+
+    def __init__(self, procs: Procs, journal: redis.Redis, journal_url: str, say: Callable[[str], None]) -> None:
+        self.procs = procs
+        self.journal = Journal(journal)
+        self.seed: int | None = None
+        self._journal_url = journal_url
+        self._say = say
+        self._servers: Servers | None = None
+        self._names: tuple[str, ...] = ()
+        self._environment: dict[str, str] = {}
+        self.name = "scheduler_manager"
+        self.every = 1
+
+    # --- set it up ---
+
+    def set_up(
+        self,
+        broker: str,
+        coordinator: str,
+        *,
+        ticks: int = 0,
+        every: int = 1,
+        entries: Mapping[str, Mapping[str, Any]] | None = None,
+        name: str = "scheduler_manager",
+        **conf: Any,
+    ) -> None:
+        """What every process of this experiment is told; each may be told otherwise when it is started.
+
+        :param ticks: how many schedules s-000, s-001, ... of ``every`` seconds.
+        :param entries: further ones, as in ``beat_schedule``.
+        :param conf: Celery settings.
+        """
+        self._servers = Servers(broker, coordinator)
+        self.name, self.every = name, every
+        self._names = (*(f"s-{number:03}" for number in range(ticks)),)
+        conf = {"parrot_redis_url": coordinator, "parrot_name": name, **conf}
+        self._environment = {
+            "CHAOS_BROKER": broker,
+            "CHAOS_JOURNAL": self._journal_url,
+            "CHAOS_CONF": json.dumps(conf),
+            "CHAOS_TICKS": str(ticks),
+            "CHAOS_EVERY": str(every),
+            "CHAOS_ENTRIES": json.dumps(entries or {}),
+        }
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The schedules that tick every ``every`` seconds."""
+        return self._names
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What every process of the experiment is started with."""
+        return self._environment
+
+    def with_conf(self, **conf: Any) -> dict[str, str]:
+        """The environment of a process with other Celery settings."""
+        return {"CHAOS_CONF": json.dumps({**json.loads(self._environment["CHAOS_CONF"]), **conf})}
+
+    def beat(self, *arguments: str, env: Mapping[str, str] | None = None, name: str = "") -> Proc:
+        """Start a beat; :meth:`wait_ready` waits for it."""
+        return self.procs.beat(APP, *arguments, env={**self._environment, **(env or {})}, name=name)
+
+    def worker(
+        self,
+        *arguments: str,
+        pool: str = "threads",
+        concurrency: int = 4,
+        env: Mapping[str, str] | None = None,
+        name: str = "",
+        level: str = "warning",
+    ) -> Proc:
+        """Start a worker; it is quiet, so that its log keeps what matters."""
+        arguments = ("--pool", pool, "--without-gossip", "--without-mingle", *arguments)
+        environment = {**self._environment, **(env or {})}
+        return self.procs.worker(APP, *arguments, concurrency=concurrency, level=level, env=environment, name=name)
+
+    # --- wait ---
+
+    def wait_ready(self, *procs: Proc) -> None:
+        """Wait until each of them beats, as the hash ``beats`` says."""
+        for proc in procs:
+            pids = lambda proc=proc: self.beats() & {proc.pid, *(child.pid for child in proc.children())}  # noqa: E731
+            wait_until(pids, f"{proc.name} to be in the hash of beats", PATIENCE, interval=0.1, explain=proc.tail)
+
+    def beats(self, name: str = "") -> set[int]:
+        """The pids of all beats that the coordinator knows."""
+        assert self._servers is not None
+        with redis.Redis.from_url(self._servers.coordinator, socket_timeout=5) as client:
+            known: Any = client.hvals(f"parrot:scheduler:{name or self.name}:beats")
+        return {int(json.loads(value)["pid"]) for value in known}
+
+    def at(self, instant: float, what: str) -> None:
+        """Wait for an instant of the wall clock."""
+        wait_until(lambda: wall_clock() >= instant, what, max(1.0, instant - wall_clock() + 1), interval=0.002)
+
+    def wait_for_runs(self, count: int, names: Collection[str] = (), timeout: float = PATIENCE) -> Sequence[Run]:
+        """Wait until each schedule has run ``count`` times."""
+        wanted = set(names or self._names)
+
+        def enough() -> bool:
+            found: dict[str, int] = dict.fromkeys(wanted, 0)
+            for run in self.journal.runs():
+                if run.what == "ran" and run.name in found:
+                    found[run.name] += 1
+            return all(number >= count for number in found.values())
+
+        what = f"each of {len(wanted)} schedules to run {count} times"
+        wait_until(enough, what, timeout, interval=0.1, explain=self.explain)
+        return self.journal.runs()
+
+    # --- look ---
+
+    def sent_by(self, proc: Proc) -> int:
+        """How many fires this beat says it has sent."""
+        return proc.text().count("[fire-sent]")
+
+    def deliveries(self, due: Due) -> list[str]:
+        """The task ids of all messages of a due time that reached a worker."""
+        return [message.task_id for message in self.journal.received() if message.due == due]
+
+    def history(self, name: str, limit: int = 1000) -> Sequence[FireRecord]:
+        """What the coordinator has recorded of a schedule."""
+        assert self._servers is not None
+        with open_ledger(self._servers.coordinator, self.name) as ledger:
+            return ledger.fires(name, limit=limit)
+
+    def missed(self, window: Window) -> set[Due]:
+        """The due times of a window that the history records as missed, each once."""
+        found: list[Due] = []
+        for name in window.names:
+            for record in self.history(name):
+                if record.status is Status.MISSED:
+                    found += [(name, due_at) for due_at in _range(record, window.every)]
+        twice = {due for due in found if found.count(due) > 1}
+        assert not twice, f"recorded as missed more than once: {sorted(twice)[:5]}"
+        return set(found) & window.dues()
+
+    def check_outcomes(self, window: Window) -> None:
+        """The history has every due time of the window exactly once: a success, or missed."""
+        wanted = window.dues()
+
+        def wrong() -> list[str]:
+            found: dict[Due, list[str]] = {due: [] for due in wanted}
+            for name in window.names:
+                for record in self.history(name):
+                    for due_at in _range(record, window.every):
+                        if (name, due_at) in found:
+                            found[name, due_at].append(str(record.status))
+            return [f"{show(due)}: {got or 'no entry'}" for due, got in found.items() if got not in _ENDED]
+
+        def right() -> bool:
+            faults[:] = wrong()
+            return not faults
+
+        faults: list[str] = []
+        explain = lambda: "\n".join([f"{len(faults)} of {len(wanted)}", *faults[:10], self.explain()])  # noqa: E731
+        wait_until(right, "one outcome for every due time", 20, interval=0.5, explain=explain)
+
+    def wait_for_success(self, dues: Iterable[Due]) -> None:
+        """Wait until the history says so of each."""
+        wanted = set(dues)
+
+        def all_succeeded() -> bool:
+            names = {name for name, _ in wanted}
+            done = {
+                (name, record.due_at)
+                for name in names
+                for record in self.history(name)
+                if record.status is Status.SUCCESS
+            }
+            return wanted <= done
+
+        def explain() -> str:
+            records = [record for name in {name for name, _ in wanted} for record in self.history(name)]
+            return "\n".join([*(str(record) for record in records[:20]), self.explain(wanted)])
+
+        wait_until(all_succeeded, f"{len(wanted)} fires to be recorded as success", 30, interval=0.3, explain=explain)
+
+    # --- judge ---
+
+    def window(self, first: int, seconds: int) -> Window:
+        """A stretch of time that begins with a given second."""
+        return Window(self._names, first, seconds, self.every)
+
+    def over(self, window: Window, *, margin: float = 0.0) -> bool:
+        """Whether it ends within ``margin`` seconds."""
+        return wall_clock() > window.end - margin
+
+    def open_window(self, seconds: int) -> Window:
+        """Wait until every schedule has run, and begin to count with the next second but one."""
+        self.wait_for_runs(1)
+        return Window(self._names, int(wall_clock()) + 2, seconds, self.every)
+
+    def close_window(
+        self,
+        window: Window,
+        *,
+        label: str,
+        missed: Callable[[], Collection[Due]] = frozenset,
+        may_repeat: Collection[Due] = frozenset(),
+        patience: float = PATIENCE,
+    ) -> Verdict:
+        """Wait until every due time of it has run or was missed, and a while longer for what must not come. Judge.
+
+        :param missed: asked for the due times that the history records as missed.
+        """
+        self.at(window.end, "the end of the window")
+        expected = window.dues() - set(may_repeat)
+
+        def settled() -> bool:
+            done = {run.due for run in self.journal.runs() if run.what == "ran" and run.scheduler == self.name}
+            left = expected - done
+            return not left or not left - set(missed())
+
+        with contextlib.suppress(AssertionError):  # the judgement says which is lost
+            wait_until(settled, "every due time to be run", patience, interval=0.2)
+        self.at(max(wall_clock(), window.end) + AFTERWARDS, "whatever must not come to come")
+        verdict = judge(
+            window,
+            self.journal.runs(),
+            self.journal.received(),
+            scheduler=self.name,
+            excused=missed(),
+            may_repeat=may_repeat,
+        )
+        seed = "" if self.seed is None else f" seed {self.seed}"
+        self._say(f"{label}{seed}: {verdict.figures()}")
+        return verdict
+
+    def check(self, verdict: Verdict) -> None:
+        """Assert that it is exact; otherwise show what every process logged of the first offending due times."""
+        verdict.assert_exact(self.explain)
+
+    def say(self, line: str) -> None:
+        """A line for the summary."""
+        self._say(line)
+
+    def explain(self, dues: Iterable[Due] = ()) -> str:
+        """Seed, what the logs say of these due times, and the ends of all logs."""
+        parts = [f"seed {self.seed}"] if self.seed is not None else []
+        for name, due_at in list(dues)[:4]:
+            for proc in self.procs.all:
+                lines = [line for line in proc.text().splitlines() if name in line and due_at.isoformat() in line]
+                parts += [f"{proc.name} of {name} due {due_at.isoformat()}:", *(f"    {line}" for line in lines[:8])]
+        for proc in self.procs.all:
+            parts.append(f"--- end of the log of {proc!r}\n{proc.tail(15)}")
+        return "\n".join(parts)
+
+    def logs(self, procs: Iterable[Proc] = ()) -> str:
+        """What these processes (all) have logged."""
+        return "\n".join(proc.text() for proc in (procs or self.procs.all))
+
+    def assert_quiet(self, *words: str) -> None:
+        """No process has logged any of these words."""
+        found = [
+            f"{proc.name}: {line}"
+            for proc in self.procs.all
+            for line in proc.text().splitlines()
+            if any(word in line for word in words)
+        ]
+        assert not found, "should not have been logged:\n" + "\n".join(found[:20])
+
+    def stays_alive(self, *procs: Proc, seconds: float = 0.0) -> None:
+        """They run, and go on to."""
+        stays(lambda: all(proc.alive for proc in procs), f"{', '.join(p.name for p in procs)} alive", seconds or 0.01)
+
+
+_ENDED = (["success"], ["missed"])
+
+
+def _range(record: FireRecord, every: int) -> list[datetime]:
+    """The due times an entry stands for."""
+    if record.count == 1 or record.until is None:
+        return [record.due_at]
+    return [record.due_at + timedelta(seconds=every * number) for number in range(record.count)]
+
+
+@contextlib.contextmanager
+def open_lab(
+    procs: Procs, journal_server: PrivateRedis, journal_url: str, request: pytest.FixtureRequest
+) -> Iterator[Lab]:
+    """What the fixture ``lab`` is, in every folder that has one."""
+    lines = request.config.stash.setdefault(FIGURES, [])
+    with journal_server.client() as client:
+        lab = Lab(procs, client, journal_url, lines.append)
+        if hasattr(request.node, "callspec"):
+            lab.seed = request.node.callspec.params.get("seed")
+        yield lab
+
+
+def chance(seed: int) -> random.Random:
+    """The source of a test's random instants."""
+    return random.Random(seed)
+
+
+def instant_of_a_blow(rng: random.Random, seed: int, begin: int, end: int) -> float:
+    """A random instant of a window; for every other seed one within the burst of work after a due time."""
+    if seed % 2:
+        return rng.randrange(begin, end) + rng.uniform(0.0, 0.25)
+    return rng.uniform(begin, end)

@@ -1,0 +1,1 @@
+"""Real ``celery beat`` and ``celery worker`` processes: what a user starts, sees and stops."""

@@ -1,0 +1,1 @@
+"""Apps as users write them."""
