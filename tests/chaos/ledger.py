@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator, Timing
 
@@ -13,5 +12,7 @@ from celery_parrot.protocols import Coordinator, Timing
 @contextlib.contextmanager
 def open_ledger(url: str, name: str) -> Iterator[Coordinator]:
     """A coordinator connection, for reading only."""
+    from celery_parrot.coordination.redis import RedisCoordinator
+
     with contextlib.closing(RedisCoordinator(Namespace(name), Timing(), url=url, db=None, options={})) as coordinator:
         yield coordinator
