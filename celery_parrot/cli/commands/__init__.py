@@ -1,0 +1,1 @@
+"""The verbs of ``celery -A app parrot``, one module each."""

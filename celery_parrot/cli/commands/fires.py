@@ -1,0 +1,73 @@
+"""``fires NAME``: what became of the latest due times of a schedule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from celery_parrot.cli.output import instant, plain, seconds, show, show_json, verb
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from celery_parrot.model.fire import FireRecord
+
+
+@verb("fires")
+@click.argument("name")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many.")
+@click.pass_context
+def fires(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
+    """Show the latest fires of the schedule NAME, newest first."""
+    from celery_parrot.cli.source import opened
+
+    with opened(ctx) as source:
+        schedule_id = source.schedule_id(name)
+        found = source.coordinator.fires(schedule_id, limit=limit)
+        if not found:
+            source.must_exist(name)
+    if as_json:
+        show_json([as_fields(record) for record in found])
+        return
+    show(
+        ["due", "status", "late", "took", "attempt", "beat", "worker", "what"],
+        [_row(record, source.zone) for record in found],
+        empty=f"{name} has no fires yet.",
+    )
+
+
+def as_fields(record: FireRecord) -> dict[str, object]:
+    """All fields of a record, its key as ``schedule_id`` and ``due_at``."""
+    fields = plain(record)
+    assert isinstance(fields, dict)
+    key = fields.pop("key")
+    return {"schedule_id": key["schedule_id"], "due_at": key["due_at"], **fields}
+
+
+def _row(record: FireRecord, zone: tzinfo) -> tuple[object, ...]:
+    late = (record.sent_at - record.due_at).total_seconds() if record.sent_at else None
+    took = None
+    if record.started_at and record.finished_at:
+        took = (record.finished_at - record.started_at).total_seconds()
+    return (
+        instant(record.due_at, zone),
+        str(record.status),
+        seconds(late),
+        seconds(took),
+        record.attempt if record.sent_at else "",
+        record.beat[:8],
+        record.worker,
+        _what(record),
+    )
+
+
+def _what(record: FireRecord) -> str:
+    """The one thing that is worth a column: the range, why not, the error, or the result."""
+    text = record.error or record.output or ""
+    if record.reason and record.reason not in text:
+        text = f"{record.reason}: {text}" if text else record.reason
+    if record.until is not None:
+        text = f"{record.count} due times until {record.until:%H:%M:%S} UTC ({text})"
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:59]}…"

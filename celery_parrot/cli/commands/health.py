@@ -1,0 +1,91 @@
+"""``health``: one answer for a probe, in under a second."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from celery_parrot.cli.output import show_json, verb
+
+if TYPE_CHECKING:
+    from celery_parrot.cli.source import Source
+
+_PATIENCE = 0.4
+"""Seconds until a coordinator that does not answer counts as out of reach: with the time that Python and Celery take to
+start, the whole stays under a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """:ivar reason: why it is not healthy, one sentence; empty if it is."""
+
+    healthy: bool
+    coordinator: str
+    beats_alive: int = 0
+    beats_silent: int = 0
+    reason: str = ""
+
+
+@verb("health")
+@click.option(
+    "--timeout",
+    default=_PATIENCE,
+    show_default=True,
+    type=click.FloatRange(min=0.05),
+    help="Seconds to wait for the coordinator.",
+)
+@click.pass_context
+def health(ctx: click.Context, timeout: float, as_json: bool) -> None:
+    """Say whether this scheduler is beating. Exit code 0 if so, else 1.
+
+    Needs no worker. Not healthy: no beat is alive, or the coordinator cannot be reached.
+    """
+    from celery_parrot.cli.source import open_source
+
+    source = open_source(ctx)
+    found = ask(source, timeout)
+    if as_json:
+        show_json(found)
+    elif found.healthy:
+        number = "1 beat is" if found.beats_alive == 1 else f"{found.beats_alive} beats are"
+        click.echo(f"ok: {number} alive, {found.coordinator} answers")
+    else:
+        click.echo(f"not healthy: {found.reason}")
+    ctx.exit(0 if found.healthy else 1)
+
+
+def ask(source: Source, patience: float = _PATIENCE) -> Health:
+    """Ask the coordinator for its beats, and wait for at most ``patience`` seconds.
+
+    In a thread, because a server that accepts connections and says nothing would hold us for as long as its client's
+    own time limits; the thread is a daemon and dies with the command.
+    """
+    from threading import Thread
+
+    from celery_parrot.cli.commands.beats import is_alive
+    from celery_parrot.cli.lazy import in_a_sentence
+
+    answers: list[Health] = []
+
+    def look() -> None:
+        try:
+            found, now = source.beats()
+        except Exception as error:
+            answers.append(Health(healthy=False, coordinator=source.where, reason=in_a_sentence(error)))
+            return
+        alive = sum(is_alive(beat, now, source.heartbeat) for beat in found)
+        silent = len(found) - alive
+        reason = "" if alive else f"no beat of {source.name} is alive" + (f" ({silent} went silent)" if silent else "")
+        answers.append(
+            Health(healthy=alive > 0, coordinator=source.where, beats_alive=alive, beats_silent=silent, reason=reason)
+        )
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(patience)
+    if answers:
+        return answers[0]
+    reason = f"{source.where} did not answer within {patience:g} s"
+    return Health(healthy=False, coordinator=source.where, reason=reason)
