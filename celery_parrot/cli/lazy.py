@@ -74,7 +74,8 @@ def closest(name: str, names: Iterable[str]) -> str:
 
     known = list(names)
     folded = {each.lower(): each for each in known}
-    similar = [folded[match] for match in get_close_matches(name.lower(), folded, n=3, cutoff=0.5)]
+    matches = get_close_matches(name.lower(), folded, n=3, cutoff=0.6)
+    similar = [folded[match] for match in matches[: 1 if name.lower() in folded else 3]]
     if similar:
         return f"Did you mean {or_list(similar)}?"
     if 0 < len(known) <= 12:
