@@ -1,0 +1,268 @@
+"""The coordinator's face: each method is one script call (several if a batch is huge)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypeVar
+
+from celery_parrot.clock import Clock, new_id
+from celery_parrot.coordination.redis import codec
+from celery_parrot.coordination.redis.keys import key
+from celery_parrot.coordination.redis.link import Link, Target
+from celery_parrot.coordination.redis.scripts import script
+from celery_parrot.errors import MemoryLost
+from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
+from celery_parrot.model.plan import Plan
+from celery_parrot.model.state import Beat, RunState
+from celery_parrot.protocols import (
+    WORKER_LOST,
+    CommitReply,
+    Delivery,
+    Drop,
+    FinishReply,
+    FinishVerdict,
+    Hold,
+    Lease,
+    Mark,
+    Memory,
+    Outcome,
+    Reading,
+    Reaped,
+    Registration,
+    Running,
+    StartReply,
+    StartVerdict,
+    SweepReply,
+    Timing,
+)
+
+T = TypeVar("T")
+
+#: Items in one script call: a batch beyond that would keep the server from others for too long.
+_CHUNK: Final = 1000
+
+
+class RedisCoordinator:
+    """A :class:`~celery_parrot.protocols.Coordinator` in Redis or Valkey. Thread-safe; survives a fork.
+
+    :param target: a Redis URL, a function that makes a client, or a :class:`Link` to share.
+    :param namespace: the registered name. With ``hash_tag`` all keys are in one slot of a cluster.
+    :param options: keyword arguments for the client made from a URL.
+    :param clock: this process's monotonic clock, for the pauses between tries during an outage.
+    :param clock_offset: for tests: seconds added to the server's clock, the same for every client of a test.
+    """
+
+    def __init__(
+        self,
+        target: Target | Link,
+        namespace: Namespace,
+        timing: Timing | None = None,
+        *,
+        options: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        clock_offset: float = 0.0,
+    ) -> None:
+        self.namespace = namespace
+        self.timing = timing or Timing()
+        self.clock_offset = clock_offset
+        self._link = target if isinstance(target, Link) else Link(target, options, clock)
+        self._conf = codec.conf(namespace, self.timing)
+        self._common = key(namespace, "coordinator")
+        self._known = ""
+
+    def __repr__(self) -> str:
+        return f"RedisCoordinator({self._link.name!r}, {self.namespace.name!r})"
+
+    # -- every call --
+
+    def _call(self, name: str, payload: Mapping[str, Any]) -> tuple[Reading, Any]:
+        """:raises Unreachable: :raises MemoryLost:"""
+        known = self._known
+        args = (
+            self._conf,
+            known,
+            new_id(),
+            codec.dump(payload),
+            str(round(self.clock_offset * 1000)),
+        )
+        reply = self._link.run(script(name), (self._common,), args)
+        if reply[0] == b"LOST":
+            raise MemoryLost(codec.text(reply[1]))
+        _, epoch, now, judge_from, quiet_until, items = reply
+        epoch = codec.text(epoch)
+        if epoch != known:  # else another thread may have learnt a newer one meanwhile
+            self._known = epoch
+        reading = Reading(
+            now=codec.from_ms(now),
+            epoch=epoch,
+            judge_from=codec.from_ms(judge_from),
+            quiet_until=codec.from_ms(quiet_until),
+        )
+        return reading, items
+
+    def _batch(
+        self, name: str, field: str, items: Sequence[T], out: Callable[[T], Any], **payload: Any
+    ) -> tuple[Reading, list[Any]]:
+        """One call, or one after the other for a huge batch: its items do not depend on each other."""
+        reading, replies = self._call(name, {field: [out(item) for item in items[:_CHUNK]], **payload})
+        replies = list(replies)
+        for first in range(_CHUNK, len(items), _CHUNK):
+            chunk = [out(item) for item in items[first : first + _CHUNK]]
+            reading, more = self._call(name, {field: chunk, **payload})
+            replies += more
+        return reading, replies
+
+    # -- memory --
+
+    def attach(self) -> Reading:
+        self._known = ""
+        return self._call("attach", {})[0]
+
+    def remember(self, memory: Memory) -> Reading:
+        when = {registration.schedule_id: registration.when for registration in memory.registrations}
+        marks = [
+            {
+                "id": mark.schedule_id,
+                "last_due": codec.iso(mark.last_due),
+                "held": mark.held or "",
+                "when": when.get(mark.schedule_id, ""),
+            }
+            for mark in memory.marks
+        ]
+        outbox = [codec.fire_out(fire) for fire in memory.outbox]
+        reading = None
+        for first in range(0, max(len(marks), len(outbox), 1), _CHUNK):
+            last = first + _CHUNK
+            reading, _ = self._call("remember", {"marks": marks[first:last], "outbox": outbox[first:last]})
+        assert reading is not None
+        return reading
+
+    def remember_running(self, running: Sequence[Running]) -> Reading:
+        return self._batch("remember_running", "items", running, codec.running_out)[0]
+
+    # -- beats --
+
+    def register(self, registrations: Sequence[Registration]) -> Sequence[Mark]:
+        def out(registration: Registration) -> dict[str, Any]:
+            item: dict[str, Any] = {"id": registration.schedule_id, "when": registration.when}
+            if registration.initial is not None:
+                item["initial"] = codec.iso(registration.initial)
+            return item
+
+        _, replies = self._batch("register", "items", registrations, out)
+        return [
+            Mark(
+                schedule_id=registration.schedule_id,
+                last_due=datetime.fromisoformat(codec.text(mark)),
+                held=codec.text(held) or None,
+            )
+            for registration, (mark, held) in zip(registrations, replies, strict=True)
+        ]
+
+    def commit(self, plans: Sequence[Plan], owner: str) -> tuple[Reading, Sequence[CommitReply]]:
+        reading, replies = self._batch("commit", "plans", plans, codec.plan_out, owner=owner)
+        return reading, [codec.commit_in(plan, reply) for plan, reply in zip(plans, replies, strict=True)]
+
+    def renew(self, holds: Sequence[Hold]) -> Sequence[bool]:
+        return self._flags("renew", "holds", holds, codec.hold_out)
+
+    def confirm(self, holds: Sequence[Hold]) -> Sequence[bool]:
+        return self._flags("confirm", "holds", holds, codec.hold_out)
+
+    def drop(self, drops: Sequence[Drop]) -> Sequence[bool]:
+        def out(drop: Drop) -> dict[str, Any]:
+            return codec.hold_out(drop.hold) | {"status": drop.status.value, "reason": drop.reason}
+
+        return self._flags("drop", "drops", drops, out)
+
+    def _flags(self, name: str, field: str, items: Sequence[T], out: Callable[[T], Any]) -> list[bool]:
+        return [bool(reply) for reply in self._batch(name, field, items, out)[1]]
+
+    def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
+        payload = {"owner": beat.owner, "beat": codec.beat_out(beat), "offset": offset, "limit": limit}
+        reading, (flat, due, beats, seen) = self._call("sweep", payload)
+        entries = tuple(codec.fire_in(codec.text(t), raw) for t, raw in zip(flat[::2], flat[1::2], strict=True))
+        takeable = (entries[int(index) - 1] for index in due)
+        return SweepReply(
+            reading=reading,
+            entries=entries,
+            due=tuple(Hold(fire.key, fire.owner, fire.tries) for fire in takeable),
+            beats=codec.beats_in(beats, seen),
+        )
+
+    def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:
+        _, replies = self._batch("take", "holds", holds, codec.hold_out, owner=owner)
+        return [codec.fire_in(hold.key.text, raw) if raw else None for hold, raw in zip(holds, replies, strict=True)]
+
+    def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
+        _, replies = self._call("reap", {"limit": limit, "reason": WORKER_LOST})
+        return [
+            Reaped(fire=codec.fire_in(codec.text(claim), raw), named=_keys(named)) for claim, raw, *named in replies
+        ]
+
+    def leave(self, owner: str) -> None:
+        self._call("leave", {"owner": owner})
+
+    # -- workers --
+
+    def start(self, deliveries: Sequence[Delivery]) -> Sequence[StartReply]:
+        _, replies = self._batch("start", "items", deliveries, codec.delivery_out)
+        return [
+            StartReply(
+                verdict=StartVerdict(codec.text(verdict)),
+                attempt=attempt,
+                lease_until=codec.from_ms(lease) if lease else None,
+                retry_after=pause / 1000,
+            )
+            for verdict, attempt, lease, pause in replies
+        ]
+
+    def renew_leases(self, leases: Sequence[Lease]) -> Sequence[bool]:
+        return self._flags(
+            "renew_leases", "leases", leases, lambda lease: {"text": lease.key.text, "token": lease.token}
+        )
+
+    def finish(self, outcomes: Sequence[Outcome]) -> Sequence[FinishReply]:
+        _, replies = self._batch("finish", "items", outcomes, codec.outcome_out)
+        return [
+            FinishReply(verdict=FinishVerdict(codec.text(verdict)), named=_keys(named)) for verdict, *named in replies
+        ]
+
+    # -- reading --
+
+    def fires(self, schedule_id: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
+        payload: dict[str, Any] = {"id": schedule_id, "limit": max(limit, 0)}
+        if before is not None:
+            payload["before"] = codec.iso(before)
+        reading, flat = self._call("history", payload)
+        oldest = reading.now - timedelta(days=self.timing.history_days)
+        records = [
+            codec.record_in(self.namespace, schedule_id, codec.text(moment), raw)
+            for moment, raw in zip(flat[::2], flat[1::2], strict=True)
+        ]
+        kept = [record for record in records if (record.until or record.due_at) >= oldest]
+        return sorted(kept, key=lambda record: record.key, reverse=True)
+
+    def run_states(self, schedule_ids: Sequence[str]) -> Mapping[str, RunState]:
+        _, replies = self._batch("run_states", "ids", schedule_ids, str)
+        states = zip(schedule_ids, map(codec.state_in, replies), strict=True)
+        return {schedule_id: state for schedule_id, state in states if state is not None}
+
+    def claims(self, keys: Sequence[FireKey]) -> Sequence[Fire | None]:
+        _, replies = self._batch("claims", "texts", keys, lambda key: key.text)
+        return [codec.fire_in(key.text, raw) if raw else None for key, raw in zip(keys, replies, strict=True)]
+
+    def beats(self) -> Sequence[Beat]:
+        _, (beats, seen) = self._call("beats", {})
+        return list(codec.beats_in(beats, seen))
+
+    def close(self) -> None:
+        """Close this process's connections; a later call opens new ones."""
+        self._link.close()
+
+
+def _keys(texts: Sequence[bytes]) -> tuple[FireKey, ...]:
+    """Keys of fires that a release named, told as claim text and moment in turn."""
+    told = [codec.text(part) for part in texts]
+    return tuple(codec.key_from_text(claim, moment) for claim, moment in zip(told[::2], told[1::2], strict=True))

@@ -1,0 +1,67 @@
+"""The keys in Redis, all under ``parrot:scheduler:{registered_name}:``, and the commands used on them.
+
+``coordinator``  hash: the epoch and who made it, last touch, ``judge_from``, ``quiet_until``
+``pending``      sorted set: the outbox, claims by commit time
+``leases``       sorted set: running fires by the end of their lease
+``beats``        hash: owner -> JSON with host, pid, version, started, seen, skew, tzdata
+``seen``         sorted set: owners by last sign of life
+``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change
+``fires:{id}``   hash: due -> JSON, the capped history
+``state:{id}``   hash: run state and mark
+``wake``         pub/sub channel
+
+The scripts build the same names from the prefix (function ``K`` of the prelude).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from celery_parrot.model.fire import Namespace
+
+#: Patterns, relative to the prefix, of the keys that stay without a TTL. A schedule's run state is kept until the
+#: schedule is deleted; everything else expires.
+PERMANENT_KEYS: Final = ("state:*",)
+
+#: What an ACL user needs besides ``~parrot:scheduler:NAME:*`` and ``&parrot:scheduler:NAME:wake``. ``info`` may be
+#: left out: then a server that was replaced by another one with the same data is not noticed. ``client`` and
+#: ``hello`` are what redis-py may say when it connects; it goes on if they are refused.
+COMMANDS: Final = frozenset(
+    {
+        "client|setinfo",
+        "eval",
+        "evalsha",
+        "exists",
+        "get",
+        "hdel",
+        "hello",
+        "hexists",
+        "hget",
+        "hgetall",
+        "hincrby",
+        "hkeys",
+        "hlen",
+        "hmget",
+        "hset",
+        "info",
+        "mget",
+        "pexpire",
+        "ping",
+        "publish",
+        "select",
+        "set",
+        "subscribe",
+        "time",
+        "unsubscribe",
+        "zadd",
+        "zrange",
+        "zrangebyscore",
+        "zrem",
+        "zscore",
+    }
+)
+
+
+def key(namespace: Namespace, name: str) -> str:
+    """The full key of ``name``; the only place in Python that builds one."""
+    return namespace.key(name)

@@ -1,0 +1,83 @@
+-- call.owner; call.plans: {id, name, kind, mark, new_mark, fires: {{moment, origin}…}, ranges: {…}, max_fires?}
+-- -> {verdict, mark, held, lost, index of each fire won…} each.
+-- Per plan all or nothing: claims (NX), outbox, history, mark in one step.
+local lost = enter()
+if lost then
+  return lost
+end
+heartbeat(call.owner)
+local today = math.floor(now / 86400000)
+
+local function claim(plan, fire)
+  local c = {
+    moment = fire[1], name = plan.name, kind = plan.kind, origin = fire[2], status = 'pending', owner = call.owner,
+    owned = now, committed = now, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '',
+    reason = '',
+  }
+  local f = { text = plan.id .. ':' .. fire[1], id = plan.id, moment = fire[1], was = 'pending', c = c }
+  if not redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'NX', 'PX', conf.claim_ttl) then
+    return false -- somebody else's, or ended: the mark moves all the same
+  end
+  redis.call('ZADD', K('pending'), now, f.text)
+  touched_sets.pending = true
+  record(f)
+  return true
+end
+
+-- One entry for due times that are decided without firing. Never replaces that of a fire.
+local function not_fired(plan, range)
+  local before = redis.call('HGET', K('fires:' .. plan.id), range.first)
+  if before and cjson.decode(before).committed then
+    return
+  end
+  write_record(plan.id, range.first, {
+    name = plan.name, kind = plan.kind, origin = 'schedule', status = range.status, reason = range.reason,
+    attempt = 1, beat = call.owner, worker = '', finished = now, count = range.count,
+    ['until'] = range.count > 1 and range.last or nil,
+  })
+end
+
+local function commit(plan)
+  local key = K('state:' .. plan.id)
+  local state = redis.call('HMGET', key, 'last_due', 'disabled_by', 'auto_count', 'pruned')
+  local mark, disabled = state[1], state[2] or ''
+  if quiet() then
+    return { 'moved', mark or '', '', 0 }
+  elseif not mark then
+    return { 'unknown', '', '', 0 }
+  elseif disabled ~= '' then
+    return { 'held', mark, disabled, 0 }
+  elseif mark ~= plan.mark then
+    return { 'moved', mark, '', 0 }
+  end
+  local reply, missed = { 'committed', plan.new_mark, '', 0 }, 0
+  local count = tonumber(state[3] or '0')
+  local reserved = 0
+  for i, fire in ipairs(plan.fires) do
+    local automatic = AUTOMATIC[fire[2]]
+    local full = automatic and plan.max_fires and count + reserved >= plan.max_fires
+    if full then
+      missed = missed + redis.call('EXISTS', K('fire:' .. plan.id .. ':' .. fire[1]))
+    elseif claim(plan, fire) then
+      reply[#reply + 1] = i
+      reserved = reserved + (automatic and 1 or 0)
+    else
+      missed = missed + 1
+    end
+  end
+  reply[4] = missed
+  for _, range in ipairs(plan.ranges) do
+    not_fired(plan, range)
+  end
+  redis.call('HSET', key, 'last_due', plan.new_mark, 'init', '', 'auto_count', count + reserved, 'pruned', today)
+  if state[4] and tonumber(state[4]) ~= today then
+    prune_old(plan.id)
+  end
+  return reply
+end
+
+local replies = {}
+for i, plan in ipairs(call.plans) do
+  replies[i] = commit(plan)
+end
+return done(replies)

@@ -1,0 +1,24 @@
+-- call.drops: {text, owner, tries, status, reason} -> 1 where the pending fire has ended so, else 0.
+-- What max_fires had reserved for it is given back, unless it was sent before.
+local lost = enter()
+if lost then
+  return lost
+end
+local replies = {}
+for i, drop in ipairs(call.drops) do
+  local f = held(drop)
+  if f then
+    f.c.status, f.c.reason, f.c.finished = drop.status, drop.reason, now
+    if AUTOMATIC[f.c.origin] and not f.c.counted then
+      local key = K('state:' .. f.id)
+      if tonumber(redis.call('HGET', key, 'auto_count') or '0') > 0 then
+        redis.call('HINCRBY', key, 'auto_count', -1)
+      end
+    end
+    save(f)
+    outcome(f, nil, nil, true)
+    release(f)
+  end
+  replies[i] = f and 1 or 0
+end
+return done(replies)

@@ -1,0 +1,79 @@
+-- call.items: {text, token, status, reason, output?, error?, counted, late}
+-- -> {verdict, texts of the waiting fires that the release put back into the outbox…} each.
+local lost = enter()
+if lost then
+  return lost
+end
+
+local BEFORE_RUNNING = { pending = true, waiting = true, sent = true }
+
+local function may_end(c, o)
+  if o.token ~= '' then
+    return c.status == 'running' and c.token == o.token
+  end
+  return BEFORE_RUNNING[c.status] and o.status ~= 'sent'
+end
+
+local function finish_it(f, o)
+  local c = f.c
+  c.ended_by, c.ended_as = o.token, o.status
+  if o.status == 'sent' then
+    -- The coming message carries one more retry. Expecting it makes a redelivery of this one a duplicate.
+    c.status, c.attempt, c.retries = 'sent', c.attempt + 1, c.retries + 1
+    save(f)
+    record(f)
+    return { 'recorded' }
+  end
+  was_sent(f)
+  c.status, c.reason, c.finished = o.status, o.reason, now
+  save(f)
+  outcome(f, o.output, o.error, o.counted)
+  local reply = { 'recorded' }
+  for _, text in ipairs(release(f)) do
+    reply[#reply + 1] = text
+  end
+  return reply
+end
+
+-- Keep what a result that came too late said; nothing else changes.
+local function note(f, o)
+  local key = K('fires:' .. f.id)
+  local raw = redis.call('HGET', key, f.moment)
+  if raw then
+    local entry = cjson.decode(raw)
+    entry.late = o.late
+    redis.call('HSET', key, f.moment, cjson.encode(entry))
+  end
+  if ON_THE_WAY[f.c.status] then
+    f.c.late = o.late -- later entries of the fire keep it
+    save(f)
+  end
+end
+
+local function finish(o)
+  local f = load(o.text)
+  if not f then
+    return { 'unknown' }
+  end
+  local c = f.c
+  if may_end(c, o) then
+    return finish_it(f, o)
+  end
+  if c.ended_as == o.status and c.ended_by == o.token then
+    return { 'recorded' } -- the reply to the first was lost
+  end
+  if o.status == 'sent' then
+    -- its retry has begun already: nothing to say
+    return { (o.token ~= '' and c.passed == o.token) and 'recorded' or 'late' }
+  end
+  if o.token ~= '' then
+    note(f, o)
+  end
+  return { 'late' }
+end
+
+local replies = {}
+for i, item in ipairs(call.items) do
+  replies[i] = finish(item)
+end
+return done(replies)

@@ -1,0 +1,29 @@
+-- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, sent_as, retries, started}.
+-- Fires that run on a worker, for a server that forgot.
+rejoin()
+
+local function restore(r)
+  local f = load(r.text) or { text = r.text, id = r.id, moment = r.moment, was = 'sent', c = {
+    moment = r.moment, name = r.name, kind = r.kind, origin = r.origin, status = 'sent', owner = '', owned = now,
+    committed = r.started, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '', reason = '',
+    sent = r.started, counted = redis.call('HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil,
+  } }
+  local c = f.c
+  if not ON_THE_WAY[c.status] or (c.status == 'running' and c.token ~= r.token) then
+    return
+  end
+  if r.sent_as < c.sent_as or (r.sent_as == c.sent_as and r.retries < c.retries) then
+    return -- it goes on as a later attempt
+  end
+  count_sent(f)
+  c.status, c.attempt, c.sent_as, c.retries = 'running', math.max(c.attempt, r.attempt), r.sent_as, r.retries
+  c.token, c.worker, c.lease = r.token, r.worker, now + conf.lease
+  c.sent, c.started = c.sent or r.started, r.started
+  save(f)
+  record(f)
+end
+
+for _, item in ipairs(call.items) do
+  restore(item)
+end
+return done({})

@@ -1,0 +1,15 @@
+-- call.holds: {text, owner, tries} -> 1 where the claim is young again, else 0.
+local lost = enter()
+if lost then
+  return lost
+end
+local replies = {}
+for i, hold in ipairs(call.holds) do
+  local f = held(hold)
+  if f then
+    f.c.owned, f.c.free = now, nil
+    save(f)
+  end
+  replies[i] = f and 1 or 0
+end
+return done(replies)

@@ -1,0 +1,16 @@
+-- call.leases: {text, token} -> 1 where the delivery still runs it and has one more lease time, else 0.
+local lost = enter()
+if lost then
+  return lost
+end
+local replies = {}
+for i, lease in ipairs(call.leases) do
+  local f = load(lease.text)
+  local mine = f and f.c.status == 'running' and f.c.token == lease.token
+  if mine then
+    f.c.lease, f.c.unproved = now + conf.lease, nil
+    save(f)
+  end
+  replies[i] = mine and 1 or 0
+end
+return done(replies)

@@ -1,0 +1,92 @@
+-- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, retries, put_back, deadline?}
+-- -> {verdict, attempt, lease_until or 0, retry_after in ms} each. The rules are numbered as in protocols.py.
+local lost = enter()
+if lost then
+  return lost
+end
+
+local function run(f, d, attempt)
+  local c = f.c
+  was_sent(f)
+  c.status, c.attempt, c.sent_as, c.retries = 'running', attempt, d.attempt, d.retries
+  c.token, c.worker, c.started, c.lease = d.token, d.worker, now, now + conf.lease
+  c.finished, c.put_back, c.unproved, c.reason = nil, nil, nil, ''
+  save(f)
+  record(f)
+  return { 'run', attempt, c.lease, 0 }
+end
+
+-- 7 and 8: nobody runs it
+local function open(f, d)
+  if d.deadline and now > d.deadline and judging() then
+    was_sent(f)
+    f.c.status, f.c.reason, f.c.finished, f.c.ended_as = 'expired', 'queue deadline', now, nil
+    save(f)
+    outcome(f, nil, nil, false)
+    release(f)
+    return { 'expired', f.c.attempt, 0, 0 }
+  end
+  return run(f, d, f.c.attempt)
+end
+
+-- 5 and 6: it is running
+local function meet(f, d)
+  local c = f.c
+  if c.token == d.token then
+    return { 'run', c.attempt, c.lease, 0 }
+  end
+  local live = now < c.lease
+  if not live and judging() then
+    return run(f, d, c.attempt + 1)
+  end
+  if d.put_back and live and not c.unproved then
+    return { 'duplicate', c.attempt, 0, 0 }
+  end
+  c.put_back, c.unproved = now, true -- proved again by the next renewal
+  save(f)
+  return { 'put_back', c.attempt, 0, conf.lease }
+end
+
+local function unknown(d)
+  return { text = d.text, id = d.id, moment = d.moment, was = 'sent', c = {
+    moment = d.moment, name = d.name, kind = d.kind, origin = d.origin, status = 'sent', owner = '', owned = now,
+    committed = now, tries = 0, attempt = d.attempt, sent_as = d.attempt, retries = d.retries, token = '',
+    worker = '', reason = '',
+    -- known to the history, it has been counted before its claim expired
+    counted = redis.call('HEXISTS', K('fires:' .. d.id), d.moment) == 1 or nil,
+  } }
+end
+
+local function start(d)
+  if quiet() then -- 1
+    return { 'quiet', d.attempt, 0, common.quiet_until - now }
+  end
+  local f = load(d.text)
+  if not f then -- 2
+    if d.put_back then
+      return { 'duplicate', d.attempt, 0, 0 }
+    end
+    return open(unknown(d), d)
+  end
+  local c = f.c
+  if not ON_THE_WAY[c.status] and c.status ~= 'unknown' then -- 3
+    return { 'duplicate', c.attempt, 0, 0 }
+  end
+  if d.attempt < c.sent_as or (d.attempt == c.sent_as and d.retries < c.retries) then -- 4
+    return { 'duplicate', c.attempt, 0, 0 }
+  end
+  if d.attempt > c.sent_as or d.retries > c.retries then
+    c.passed = c.token
+    return run(f, d, math.max(c.attempt + 1, d.attempt))
+  end
+  if c.status == 'running' then
+    return meet(f, d)
+  end
+  return open(f, d)
+end
+
+local replies = {}
+for i, delivery in ipairs(call.items) do
+  replies[i] = start(delivery)
+end
+return done(replies)
