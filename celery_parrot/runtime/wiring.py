@@ -6,12 +6,13 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from celery import Celery
 
@@ -129,7 +130,8 @@ def connect(settings: Settings, clock: Clock) -> Coordinator:
         return MemoryCoordinator(settings.namespace, settings.timing, clock)
     from celery_parrot.coordination.redis import RedisCoordinator
 
-    return RedisCoordinator(settings.namespace, settings.timing, **_redis(settings))
+    target, options = _redis(settings)
+    return RedisCoordinator(target, settings.namespace, settings.timing, options=options, clock=clock)
 
 
 def _wake(settings: Settings, clock: Clock) -> WakeChannel:
@@ -137,12 +139,18 @@ def _wake(settings: Settings, clock: Clock) -> WakeChannel:
         return MemoryWake(clock)
     from celery_parrot.coordination.redis import RedisWake
 
-    return RedisWake(settings.namespace, clock, **_redis(settings))
+    target, options = _redis(settings)
+    return RedisWake(target, settings.namespace, options=options, clock=clock)
 
 
-def _redis(settings: Settings) -> dict[str, Any]:
+def _redis(settings: Settings) -> tuple[str, Mapping[str, Any]]:
+    """The URL, with the database number that overrides its own, and the client's options."""
     assert settings.redis is not None
-    return {"url": settings.redis.url, "db": settings.redis.db, "options": settings.redis.options}
+    url, db = settings.redis.url, settings.redis.db
+    if db is not None:
+        parts = urlsplit(url)
+        url = parts._replace(path=f"/{db}").geturl() if parts.netloc else f"{url}{'&' if parts.query else '?'}db={db}"
+    return url, settings.redis.options
 
 
 def _tick_settings(settings: Settings) -> TickSettings:

@@ -14,5 +14,5 @@ def open_ledger(url: str, name: str) -> Iterator[Coordinator]:
     """A coordinator connection, for reading only."""
     from celery_parrot.coordination.redis import RedisCoordinator
 
-    with contextlib.closing(RedisCoordinator(Namespace(name), Timing(), url=url, db=None, options={})) as coordinator:
+    with contextlib.closing(RedisCoordinator(url, Namespace(name), Timing())) as coordinator:
         yield coordinator
