@@ -15,7 +15,7 @@ from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import Timing
 from celery_parrot.runtime.conf_kinds import read_kinds, refuse_limit
 from celery_parrot.runtime.conf_redis import RedisAddress, redis_address
-from celery_parrot.runtime.conf_source import ENVIRONMENT, Source, closest, mask, refuse
+from celery_parrot.runtime.conf_source import ENVIRONMENT, Source, closest, refuse
 
 logger = logging.getLogger("celery_parrot")
 
@@ -82,7 +82,7 @@ class Settings:
     @property
     def namespace(self) -> Namespace:
         """What every key and fire id starts with."""
-        return Namespace(self.name, hash_tag=self.redis is not None and self.redis.cluster)
+        return Namespace(self.name)
 
     @property
     def timing(self) -> Timing:
@@ -224,5 +224,5 @@ def _warnings(source: Source) -> tuple[str, ...]:
 
 def describe(settings: Settings) -> Mapping[str, Any]:
     """What the start-up banner and ``health`` say of the settings; no credentials."""
-    where = mask(settings.redis.url) if settings.redis else "this process only"
+    where = str(settings.redis) if settings.redis else "this process only"
     return {"coordination": f"{settings.coordination} ({where})", "registered name": settings.name}

@@ -45,7 +45,7 @@ class Decorated:
         workers alike, so that both know it."""
         for mark in self.marks:
             if not _is_task(mark.target) and _task_of(app, mark.target) is None:
-                app.task(mark.target)
+                app.task(shared=False)(mark.target)  # of this app only, whatever others there are
 
     def sources(self, app: Celery) -> Iterable[Source]:
         """One a decorator. Without a ``name`` the first of a task has the task's name, the next ``name#2``, …"""

@@ -70,7 +70,7 @@ def when_of(fields: Mapping[str, Any], schedule_id: str, zone: str | tzinfo, sta
         raise InvalidSchedule("schedule", given, "give either schedule, or schedule_type with schedule_config")
     zone = zone_name(zone)
     if schedule_type is not None:
-        config = fields.get("schedule_config") or {}
+        config = fields.get("schedule_config", {})
         if not isinstance(config, Mapping):
             raise InvalidSchedule("schedule_config", type(config).__name__, "must be a dictionary")
         return _built(str(schedule_type), dict(config), fields, schedule_id, zone, started)

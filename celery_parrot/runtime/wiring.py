@@ -6,13 +6,11 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 from celery import Celery
 
@@ -130,8 +128,8 @@ def connect(settings: Settings, clock: Clock) -> Coordinator:
         return MemoryCoordinator(settings.namespace, settings.timing, clock)
     from celery_parrot.coordination.redis import RedisCoordinator
 
-    target, options = _redis(settings)
-    return RedisCoordinator(target, settings.namespace, settings.timing, options=options, clock=clock)
+    redis = settings.redis
+    return RedisCoordinator(redis.url, settings.namespace, settings.timing, options=redis.options, clock=clock)
 
 
 def _wake(settings: Settings, clock: Clock) -> WakeChannel:
@@ -139,18 +137,7 @@ def _wake(settings: Settings, clock: Clock) -> WakeChannel:
         return MemoryWake(clock)
     from celery_parrot.coordination.redis import RedisWake
 
-    target, options = _redis(settings)
-    return RedisWake(target, settings.namespace, options=options, clock=clock)
-
-
-def _redis(settings: Settings) -> tuple[str, Mapping[str, Any]]:
-    """The URL, with the database number that overrides its own, and the client's options."""
-    assert settings.redis is not None
-    url, db = settings.redis.url, settings.redis.db
-    if db is not None:
-        parts = urlsplit(url)
-        url = parts._replace(path=f"/{db}").geturl() if parts.netloc else f"{url}{'&' if parts.query else '?'}db={db}"
-    return url, settings.redis.options
+    return RedisWake(settings.redis.url, settings.namespace, options=settings.redis.options, clock=clock)
 
 
 def _tick_settings(settings: Settings) -> TickSettings:
