@@ -93,6 +93,7 @@ def renew(space: Space, hold: Hold) -> bool:
     claim = space.held(hold.key, hold.owner, hold.tries)
     if claim is None:
         return False
+    seen(space, hold.owner)  # else a long send outlives its heartbeat, and another beat takes what is being sent
     claim.free = False
     space.change(claim, owned_at=space.now)
     return True

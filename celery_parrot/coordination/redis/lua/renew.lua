@@ -7,6 +7,7 @@ local replies = {}
 for i, hold in ipairs(call.holds) do
   local f = held(hold)
   if f then
+    heartbeat(f.c.owner) -- else a long send outlives its heartbeat
     f.c.owned, f.c.free = now, nil
     save(f)
   end
