@@ -24,17 +24,15 @@ from celery_parrot.model.fire import Namespace
 PERMANENT_KEYS: Final = ("state:*",)
 
 #: What an ACL user needs besides ``~parrot:scheduler:NAME:*`` and ``&parrot:scheduler:NAME:wake``. ``info`` may be
-#: left out: then a server that was replaced by another one with the same data is not noticed. ``client`` and
-#: ``hello`` are what redis-py may say when it connects; it goes on if they are refused.
+#: left out: then a server that was replaced by another one with the same data is not noticed. ``select`` is needed
+#: for a database other than 0. redis-py also says ``client setinfo`` and goes on if that is refused.
 COMMANDS: Final = frozenset(
     {
-        "client|setinfo",
         "eval",
         "evalsha",
         "exists",
         "get",
         "hdel",
-        "hello",
         "hexists",
         "hget",
         "hgetall",

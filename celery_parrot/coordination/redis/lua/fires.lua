@@ -150,7 +150,7 @@ local function count_sent(f)
   end
   f.c.counted = true
   if has_state(f.id) then
-    redis.call('HSET', K('state:' .. f.id), 'last_run', iso(now))
+    redis.call('HSET', K('state:' .. f.id), 'last_run', iso_now())
     redis.call('HINCRBY', K('state:' .. f.id), 'run_count', 1)
   end
 end
@@ -166,7 +166,7 @@ local function outcome(f, output, err, counted)
   local c, key = f.c, K('state:' .. f.id)
   if (c.status == 'success' or FAILURE[c.status]) and has_state(f.id) then
     if c.status == 'success' then
-      redis.call('HSET', key, 'last_status', 'success', 'last_result_at', iso(now), 'consecutive_failures', 0)
+      redis.call('HSET', key, 'last_status', 'success', 'last_result_at', iso_now(), 'consecutive_failures', 0)
       redis.call('HDEL', key, 'last_error')
       if output then
         redis.call('HSET', key, 'last_result', output)
@@ -175,7 +175,7 @@ local function outcome(f, output, err, counted)
       end
     else
       local status = c.status == 'target_missing' and 'target_missing' or 'error'
-      redis.call('HSET', key, 'last_status', status, 'last_error', err or c.reason, 'last_error_at', iso(now))
+      redis.call('HSET', key, 'last_status', status, 'last_error', err or c.reason, 'last_error_at', iso_now())
       if counted then
         redis.call('HINCRBY', key, 'consecutive_failures', 1)
       end

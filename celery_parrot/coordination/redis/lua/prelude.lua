@@ -44,6 +44,13 @@ local function iso(ms)
   return text .. '+00:00'
 end
 
+local now_text
+
+local function iso_now()
+  now_text = now_text or iso(now)
+  return now_text
+end
+
 -- Digits only, always 20 of them: comparing ISO text itself would follow the server's locale, in which '+' and '.'
 -- may come in any order.
 local function sortable(moment)

@@ -10,7 +10,7 @@ for i, item in ipairs(call.items) do
   local key = K('state:' .. item.id)
   local state = redis.call('HMGET', key, 'last_due', 'when', 'init', 'disabled_by')
   local mark, when = state[1], state[2] or ''
-  local initial = item.initial or iso(now)
+  local initial = item.initial or iso_now()
   if not mark then
     mark = initial
     redis.call('HSET', key, 'last_due', mark, 'when', item.when, 'init', '1')

@@ -5,7 +5,7 @@ if lost then
   return lost
 end
 heartbeat(call.owner)
-call.beat.seen = iso(now)
+call.beat.seen = iso_now()
 redis.call('HSET', K('beats'), call.owner, cjson.encode(call.beat))
 touched_sets.beats = true
 for _, owner in ipairs(redis.call('ZRANGEBYSCORE', K('seen'), '-inf', '(' .. (now - conf.forget_beats))) do

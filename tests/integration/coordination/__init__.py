@@ -1,0 +1,1 @@
+"""The coordinator in Redis against servers that die, freeze, forget and forbid."""

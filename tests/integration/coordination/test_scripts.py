@@ -1,0 +1,151 @@
+"""Scripts that the server has forgotten; keys; access rights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from celery_parrot.coordination.redis import COMMANDS, PERMANENT_KEYS
+from celery_parrot.coordination.redis.scripts import script
+from celery_parrot.errors import Unreachable
+from celery_parrot.model.fire import Namespace, Status
+from celery_parrot.model.plan import NotFired
+from celery_parrot.protocols import Drop, Lease, Memory, Outcome, Running
+from celery_parrot.testing.conformance import Scene
+from tests.integration.coordination.helpers import NAME, connect, scene_of
+from tests.support.redis_server import PrivateRedis
+
+
+@pytest.fixture
+def permanent_keys() -> Sequence[str]:
+    return PERMANENT_KEYS
+
+
+def live(scene: Scene) -> None:
+    """Use every operation, and leave a bit of everything behind."""
+    c = scene.c
+    scene.register()
+    run = NotFired(Status.MISSED, "too_late", scene.due(1), scene.due(2), 2)
+    scene.commit(3, 4, 5, 6, 7, not_fired=[run], max_fires=10)
+    scene.sweep("b1")
+    scene.sweep("b2")
+    c.renew([scene.hold(3)])
+    c.confirm([scene.hold(4)])
+    c.drop([Drop(hold=scene.hold(5), status=Status.SKIPPED, reason="paused")])
+    c.take([scene.hold(6)], "b2")
+    scene.start(4, "t4")
+    c.renew_leases([Lease(scene.key(4), "t4")])
+    c.finish([Outcome(lease=Lease(scene.key(4), "t4"), status=Status.ERROR, error="E: e")])
+    scene.finish(4, "t9")
+    scene.start(7, "t7")
+    scene.start(90, "t90", schedule_id="stray")
+    c.reap()
+    c.leave("b1")
+    c.remember(Memory(outbox=c.sweep(scene.beat("b3")).entries))
+    c.remember_running([Running(delivery=scene.delivery(7, "t7"), started_at=scene.base)])
+    assert c.fires("a")
+    assert c.run_states(["a"])
+    assert c.claims([scene.key(7)])
+    assert c.beats()
+
+
+def test_scripts_survive_a_script_flush(redis_url: str, redis_client: Any) -> None:
+    coordinator = connect(redis_url)
+    scene = scene_of(coordinator)
+    scene.register()
+    redis_client.script_flush()
+    assert scene.commit(1).fires
+    coordinator.close()
+
+
+def test_each_script_is_one_text_with_one_name() -> None:
+    assert script("commit") is script("commit")
+    assert script("commit").sha != script("confirm").sha
+
+
+def test_every_key_is_named_as_documented_and_none_stays_for_ever(redis_url: str, redis_client: Any) -> None:
+    """The leak check after the test does the second half."""
+    coordinator = connect(redis_url)
+    scene = scene_of(coordinator)
+    live(scene)
+    due = scene.key(3).moment
+    prefix = "parrot:scheduler:main:"
+    keys = set(redis_client.keys("*"))
+    assert {key for key in keys if not key.startswith(prefix)} == set()
+    fixed = {"coordinator", "pending", "leases", "beats", "seen", "state:a", "fires:a", "fires:stray"}
+    names = {key.removeprefix(prefix) for key in keys}
+    assert {name for name in names if not name.startswith("fire:")} == fixed
+    assert f"fire:a:{due}" in names
+    assert redis_client.type(f"{prefix}fire:a:{due}") == "string"
+    assert 0 < redis_client.ttl(f"{prefix}fire:a:{due}") <= 86400
+    assert '"owner":"b1"' in redis_client.get(f"{prefix}fire:a:{due}")
+    assert set(redis_client.hkeys(f"{prefix}beats")) == {"b2", "b3"}
+    assert redis_client.hget(f"{prefix}state:a", "run_count") == "2"
+    coordinator.close()
+
+
+def test_a_stray_delivery_leaves_no_run_state(redis_url: str, redis_client: Any) -> None:
+    coordinator = connect(redis_url)
+    scene = scene_of(coordinator)
+    scene.start()
+    scene.finish()
+    assert redis_client.keys("*state:*") == []
+    assert scene.record().status is Status.SUCCESS
+    coordinator.close()
+
+
+def test_a_claim_that_expires_in_the_outbox_still_gets_an_outcome(redis_url: str, redis_client: Any) -> None:
+    coordinator = connect(redis_url)
+    scene = scene_of(coordinator)
+    hold = scene.pending()
+    redis_client.delete(f"parrot:scheduler:main:fire:{hold.key.text}")
+    reply = scene.sweep("b2")
+    assert [(fire.key, fire.owner, fire.status) for fire in reply.entries] == [(hold.key, "b1", Status.PENDING)]
+    assert coordinator.drop([Drop(hold=hold, status=Status.MISSED, reason="too_late")]) == [True]
+    redis_client.zadd("parrot:scheduler:main:pending", {"nonsense": 1, f"a:{scene.due(9).isoformat()}": 2})
+    assert scene.sweep("b2").entries == ()
+    assert redis_client.exists("parrot:scheduler:main:pending") == 0
+    coordinator.close()
+
+
+def test_hash_tag_keeps_all_keys_in_one_slot(redis_url: str, redis_client: Any) -> None:
+    tagged, plain = connect(redis_url, Namespace("main", hash_tag=True)), connect(redis_url)
+    live(scene_of(tagged))
+    assert {key.partition("}")[0] for key in redis_client.keys("*")} == {"parrot:scheduler:{main"}
+    assert plain.beats() == []
+    tagged.close()
+    plain.close()
+
+
+def _user(server: PrivateRedis, *rules: str) -> str:
+    with server.client() as client:
+        client.execute_command(
+            "ACL", "SETUSER", "parrot", "reset", "on", ">secret", f"~{NAME.prefix}*", f"&{NAME.prefix}wake", *rules
+        )
+    return f"redis://parrot:secret@{server.host}:{server.port}/0"
+
+
+def test_the_documented_rights_suffice(private_redis: PrivateRedis) -> None:
+    coordinator = connect(_user(private_redis, "-@all", *(f"+{name}" for name in COMMANDS)))
+    live(scene_of(coordinator))
+    coordinator.close()
+    with private_redis.client() as client:
+        refused = {str(entry["object"]).partition("|")[0] for entry in client.acl_log()}
+    assert refused <= {"client"}
+
+
+def test_it_goes_on_without_the_right_to_ask_for_info(private_redis: PrivateRedis) -> None:
+    coordinator = connect(_user(private_redis, "-@all", *(f"+{name}" for name in COMMANDS - {"info"})))
+    live(scene_of(coordinator))
+    coordinator.close()
+
+
+def test_another_name_is_out_of_reach(private_redis: PrivateRedis) -> None:
+    url = _user(private_redis, "-@all", *(f"+{name}" for name in COMMANDS))
+    coordinator = connect(url, Namespace("theirs"))
+    with pytest.raises(Unreachable, match=r"(?i)permission|access") as caught:
+        coordinator.attach()
+    assert "secret" not in str(caught.value)
+    coordinator.close()
