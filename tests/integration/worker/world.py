@@ -1,0 +1,163 @@
+"""What a test of workers has: a broker, a coordinator that can be cut off, workers, and fires to send."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import redis
+from celery import Celery
+from celery.result import AsyncResult
+
+from celery_parrot.clock import SystemClock
+from celery_parrot.coordination.memory import MemoryCoordinator
+from celery_parrot.model.fire import Fire, FireKey, FireRecord, Status
+from celery_parrot.model.plan import Plan, PlannedFire
+from celery_parrot.protocols import Hold, Registration, Timing
+from tests.integration.worker.app import NAMESPACE
+from tests.integration.worker.served import CoordinatorServer
+from tests.support.procs import Proc, Procs
+from tests.support.proxy import TcpProxy
+from tests.support.redis_server import PrivateRedis
+from tests.support.waiting import wait_until
+
+APP = "tests.integration.worker.app"
+LEASE = 1.5
+_marks = count(1)
+
+
+class World:
+    """The servers of a test, and what it does to a worker."""
+
+    def __init__(self, directory: Path, server: PrivateRedis, *, broker: str = "", unreachable: str = "hold") -> None:
+        self.redis = server
+        self.state: redis.Redis = server.client(1)
+        self.broker = broker or server.url(0)
+        self.server = CoordinatorServer(NAMESPACE, Timing(lease=LEASE)).__enter__()
+        self.network = TcpProxy("127.0.0.1", self.server.port)
+        self.queue = f"parrot-test-{next(_marks)}-{server.port}"
+        self.lease = LEASE
+        self.unreachable = unreachable
+        self.procs = Procs(directory, self.environment())
+        self.app = Celery(broker=self.broker, backend=server.url(1))
+        self.app.conf.task_default_queue = self.queue
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "BROKER": self.broker,
+            "STATE": self.redis.url(1),
+            "COORDINATOR": str(self.network.port),
+            "LEASE": str(self.lease),
+            "QUEUE": self.queue,
+            "UNREACHABLE": self.unreachable,
+        }
+
+    def worker(self, pool: str = "prefork", *arguments: str, name: str = "", concurrency: int = 2) -> Proc:
+        """Start a worker and wait until it takes tasks."""
+        fixed = ("--pool", pool, "--without-gossip", "--without-mingle", *arguments)
+        proc = self.procs.worker(APP, *fixed, name=name, concurrency=concurrency, level="debug")
+        proc.wait_for_log(r"ready\.$")
+        return proc
+
+    @property
+    def coordinator(self) -> MemoryCoordinator:
+        """As somebody sees it who has just come: no loss of memory surprises the test itself."""
+        return self.server.coordinator.client()
+
+    def fire(self, task: str = "note", *args: Any, **options: Any) -> Sent:
+        """Send a fire as a beat would. Its first argument is its mark, by which the body reports."""
+        return Sent(self, task, args, options)
+
+    def close(self) -> None:
+        self.procs.close(grace=1.5)
+        self.network.close()
+        self.server.__exit__()
+        self.state.close()
+        self.app.close()
+
+
+class Sent:
+    """A fire whose message is with the broker."""
+
+    def __init__(
+        self, world: World, task: str, args: tuple[Any, ...], options: dict[str, Any], *, commit: bool = True
+    ) -> None:
+        self.world = world
+        number = next(_marks)
+        self.mark = f"m{number}-{world.server.port}"
+        self.task = task if "." in task else f"{APP}.{task}"
+        self.key = FireKey(f"schedule-{number}", SystemClock().now())
+        self.id = NAMESPACE.fire_id(self.key)
+        self._args, self._options = (self.mark, *args), options
+        if commit:
+            self._commit()
+        self.send()
+
+    def _commit(self) -> None:
+        before = self.key.due_at - timedelta(seconds=1)
+        coordinator = self.world.coordinator
+        coordinator.register([Registration(schedule_id=self.key.schedule_id, when="-", initial=before)])
+        plan = Plan(
+            schedule_id=self.key.schedule_id,
+            name=self.key.schedule_id,
+            kind="task",
+            expected_mark=before,
+            new_mark=self.key.due_at,
+            fires=(PlannedFire(self.key.due_at),),
+        )
+        coordinator.commit([plan], "beat")
+        assert coordinator.confirm([Hold(self.key, "beat")]) == [True]
+
+    def send(self, **changes: Any) -> None:
+        """Send the message, or the same once more."""
+        headers = {"parrot": self.header() | changes}
+        self.world.app.send_task(
+            self.task, self._args, task_id=self.id, headers=headers, queue=self.world.queue, **self._options
+        )
+
+    def header(self) -> dict[str, Any]:
+        return {
+            "scheduler": NAMESPACE.name,
+            "schedule_id": self.key.schedule_id,
+            "name": self.key.schedule_id,
+            "fire_id": self.id,
+            "due_at": self.key.due_at.isoformat(),
+            "origin": "schedule",
+            "kind": "task",
+            "attempt": 1,
+            "deadline": None,
+        }
+
+    def ran(self) -> list[str]:
+        """The attempts whose body began, in order."""
+        return list(self.world.state.lrange(f"ran:{self.mark}", 0, -1))  # type: ignore[arg-type]
+
+    def pass_gate(self) -> None:
+        self.world.state.rpush(f"gate:{self.mark}", "go")
+
+    def claim(self) -> Fire | None:
+        (claim,) = self.world.coordinator.claims([self.key])
+        return claim
+
+    def record(self) -> FireRecord:
+        (record,) = self.world.coordinator.fires(self.key.schedule_id)
+        return record
+
+    def result(self) -> AsyncResult[Any]:
+        return AsyncResult(self.id, app=self.world.app)
+
+    def until_ran(self, times: int = 1, timeout: float = 15.0) -> list[str]:
+        wait_until(lambda: len(self.ran()) >= times, f"{self.mark} to run {times} times", timeout, explain=self.claim)
+        return self.ran()
+
+    def until(self, *statuses: Status, timeout: float = 15.0) -> FireRecord:
+        """Wait for one of these statuses, or any outcome, and return the history entry."""
+
+        def there() -> bool:
+            claim = self.claim()
+            return claim is not None and (claim.status in statuses if statuses else claim.status.terminal)
+
+        wait_until(there, f"{self.mark} to be {statuses or 'over'}", timeout, explain=self.claim)
+        return self.record()
