@@ -58,12 +58,12 @@ def install(
     if before is not None:
         installed.main_pid = before.main_pid
         before.sessions.stop()
-    hook_app(app, guard)
+    hook_app(app, before_body)
     _listen()
     return installed
 
 
-def guard(task: Any, task_id: str) -> None:
+def before_body(task: Any, task_id: str) -> None:
     """What every hooked task calls before its body."""
     request = task.request
     header = request.__dict__.get(HEADER)
@@ -111,7 +111,7 @@ def _on_rejected(sender: Any = None, message: Any = None, exc: BaseException | N
 def _on_worker_init(sender: Any = None, **_: Any) -> None:
     for installed in registry.of(sender.app):
         installed.worker_starts()
-        hook_tasks(sender.app, guard)  # before the pool forks and before the consumer builds its strategies
+        hook_tasks(sender.app, before_body)  # before the pool forks and before the consumer builds its strategies
 
 
 def _on_worker_shutdown(sender: Any = None, **_: Any) -> None:
