@@ -177,6 +177,11 @@ class Outbox:
         """Note fires this process just committed."""
         self._mirror.update((fire.key, fire) for fire in fires)
 
+    def saw(self, reply: SweepReply) -> None:
+        """Note what a sweep found, also in a time when nothing may be taken: memory may be lost again."""
+        self._mirror = {fire.key: fire for fire in reply.entries}
+        self.line = reply.line
+
     # -- takeover --
 
     def swept(self, reply: SweepReply, now: datetime) -> None:
@@ -184,8 +189,6 @@ class Outbox:
 
         While the broker is out of reach one fire at a time is tried, so that a long outbox is not churned.
         """
-        self._mirror = {fire.key: fire for fire in reply.entries}
-        self.line = reply.line
         offered = {hold.key for hold in reply.due}
         entries = [fire for fire in reply.entries if fire.key in offered]
         if not entries:

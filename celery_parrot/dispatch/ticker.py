@@ -102,7 +102,7 @@ class Ticker:
         self._reading: Reading | None = None
         self._beats: tuple[Beat, ...] = ()
         self._next_sweep = self._next_reap = self._next_unrouted = clock.monotonic()
-        self._last_tick = clock.monotonic()
+        self._last_tick = self._swept = clock.monotonic()
 
     # -- what people drive --
 
@@ -180,10 +180,12 @@ class Ticker:
     def _sweep(self) -> None:
         reply = self._observe(lambda: self._coordinator.sweep(self._beat()))
         self._beats = reply.beats
+        self._swept = self._clock.monotonic()
         # A reading that contradicts the others is settled by the next one: soon.
         interval = min(self._settings.sync_interval, 1.0) if self._time.steady else _SETTLE
         self._next_sweep = self._clock.monotonic() + min(interval, self._until_orphans(reply))
         self._watch.skew(self._time.skew)
+        self._outbox.saw(reply)
         if not reply.reading.quiet:
             self._outbox.swept(reply, self._time.now())
 
@@ -192,10 +194,10 @@ class Ticker:
         seen = {beat.owner: beat.seen for beat in reply.beats}
         owners = {fire.owner for fire in reply.entries if fire.owner != self._identity.owner}
         heartbeat = timedelta(seconds=self._coordinator.timing.heartbeat)
-        waits = [
-            (seen[owner] + heartbeat - reply.reading.now).total_seconds() + 0.005 for owner in owners if owner in seen
-        ]
-        return max(0.05, min(waits, default=1.0))
+        ends = [max(seen[owner] + heartbeat, reply.reading.judge_from) for owner in owners if owner in seen]
+        waits = [(end - reply.reading.now).total_seconds() + 0.005 for end in ends]
+        # One that has ended was offered by this sweep already; what was not taken is left to others.
+        return max(0.05, min((wait for wait in waits if wait > 0), default=1.0))
 
     def _beat(self) -> Beat:
         identity = self._identity
@@ -260,11 +262,12 @@ class Ticker:
     def _remember(self, lost: MemoryLost) -> bool:
         """Put back what this beat knows. True: go on at once."""
         registrations, marks = self._stores.remembered()
+        old = self._mirror_is_old(lost)
         memory = Memory(
             registrations=tuple(registrations),
             marks=tuple(marks),
-            outbox=self._outbox.mirror,
-            line=self._outbox.line,
+            outbox=() if old else self._outbox.mirror,
+            line=() if old else self._outbox.line,
         )
         try:
             self._observe(lambda: self._coordinator.remember(memory))
@@ -280,6 +283,14 @@ class Ticker:
         )
         self._events.emit(Event(events.MEMORY_LOST, logging.ERROR, text, fields))
         return True
+
+    def _mirror_is_old(self, lost: MemoryLost) -> bool:
+        """Whether this beat was out of touch while others looked after the outbox: what it last saw there has been
+        sent since, and would be sent again if it were put back."""
+        timing = self._coordinator.timing
+        if self._clock.monotonic() - self._swept <= timing.heartbeat:
+            return False
+        return bool(lost.epoch) or any(beat.owner != self._identity.owner for beat in self._beats)
 
     # -- time --
 

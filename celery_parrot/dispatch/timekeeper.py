@@ -6,6 +6,7 @@ due time. The wall clock is read only to warn about it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from celery_parrot.clock import Clock
@@ -17,6 +18,15 @@ _GOOD_ROUND_TRIP = 0.1
 _STALE_AFTER = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The coordinator said ``now`` when our monotonic clock stood at ``at``, give or take a round trip."""
+
+    now: datetime
+    at: float
+    round_trip: float
+
+
 class Timekeeper:
     """Estimates the coordinator's now.
 
@@ -26,26 +36,28 @@ class Timekeeper:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._base: tuple[datetime, float] | None = None
-        self._suspect: tuple[datetime, float] | None = None
+        self._base: _Reading | None = None
+        self._suspect: _Reading | None = None
         self.steady = False
 
     def observe(self, now: datetime, asked: float, answered: float) -> None:
         """Take in a reading; ``asked`` and ``answered`` are monotonic stamps around the call."""
-        round_trip = answered - asked
-        reading = (now + timedelta(seconds=round_trip / 2), answered)
-        if self._base is None or _agree(self._base, reading, round_trip):
-            old = self._base is None or answered - self._base[1] > _STALE_AFTER
-            if old or round_trip <= _GOOD_ROUND_TRIP:
+        # The answer to a slow call may have come at once: better late than early.
+        half = timedelta(seconds=min(answered - asked, _GOOD_ROUND_TRIP) / 2)
+        reading = _Reading(now + half, answered, answered - asked)
+        if self._base is None or _agree(self._base, reading):
+            old = self._base is None or answered - self._base.at > _STALE_AFTER
+            if old or reading.round_trip <= max(_GOOD_ROUND_TRIP, self._base.round_trip if self._base else 0.0):
                 self._base = reading
             self._suspect, self.steady = None, True
-        elif self._suspect is not None and _agree(self._suspect, reading, round_trip):
+        elif self._suspect is not None and _agree(self._suspect, reading):
             self._base, self._suspect, self.steady = reading, None, True
         else:
             self._suspect, self.steady = reading, False
 
     def now(self) -> datetime:
-        """The coordinator's clock, UTC, within half a round trip. Raises RuntimeError before the first reading."""
+        """The coordinator's clock, UTC, behind by at most one round trip and never ahead by more
+        than half a good one. Raises RuntimeError before the first reading."""
         if self._base is None:
             raise RuntimeError("the coordinator's clock was never read")
         return _project(self._base, self._clock.monotonic())
@@ -58,10 +70,11 @@ class Timekeeper:
         return (self._clock.now() - self.now()).total_seconds()
 
 
-def _project(base: tuple[datetime, float], at: float) -> datetime:
-    return base[0] + timedelta(seconds=at - base[1])
+def _project(base: _Reading, at: float) -> datetime:
+    return base.now + timedelta(seconds=at - base.at)
 
 
-def _agree(base: tuple[datetime, float], reading: tuple[datetime, float], round_trip: float) -> bool:
-    difference = reading[0] - _project(base, reading[1])
-    return abs(difference.total_seconds()) <= STEP + round_trip / 2
+def _agree(base: _Reading, reading: _Reading) -> bool:
+    """Either may be behind by its own round trip."""
+    difference = reading.now - _project(base, reading.at)
+    return abs(difference.total_seconds()) <= STEP + max(base.round_trip, reading.round_trip)

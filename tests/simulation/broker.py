@@ -51,7 +51,9 @@ class Broker:
         self._hungry: deque[tuple[Process, Thread]] = deque()
         self._unacked: dict[int, tuple[Parcel, Process]] = {}
         self._coming: dict[int, Parcel] = {}
+        self._in_hand: dict[int, Parcel] = {}
         self._tags = 0
+        self.sending: dict[FireKey, int] = {}
 
     @property
     def empty(self) -> bool:
@@ -59,9 +61,10 @@ class Broker:
 
     @property
     def keys(self) -> frozenset[FireKey]:
-        """The fires that have a message here."""
-        held = [parcel for parcel, _ in self._unacked.values()]
-        return frozenset(parcel.key for parcel in (*self._ready, *self._coming.values(), *held))
+        """The fires with a message here, on its way here, or in a worker that has not opened it yet."""
+        held = [*self._in_hand.values(), *(parcel for parcel, _ in self._unacked.values())]
+        on_its_way = [key for key, count in self.sending.items() if count]
+        return frozenset([*(parcel.key for parcel in (*self._ready, *self._coming.values(), *held)), *on_its_way])
 
     def put(self, parcel: Parcel, countdown: float = 0.0) -> None:
         self._put(parcel, countdown)
@@ -95,8 +98,15 @@ class Broker:
             self._feed()
         return parcel
 
-    def ack(self, parcel: Parcel) -> None:
+    def ack(self, parcel: Parcel, *, early: bool = False) -> None:
         self._unacked.pop(parcel.tag, None)
+        if early:
+            self._in_hand[parcel.tag] = parcel
+
+    def opened(self, parcel: Parcel, *, swallowed: bool = False) -> None:
+        """A message acknowledged early is no longer needed, or gone with its worker."""
+        if self._in_hand.pop(parcel.tag, None) is not None and swallowed:
+            self.net.history.fire(parcel.key).swallowed += 1
 
     def died(self, process: Process) -> None:
         """A consumer's connection is gone: what it had not acknowledged is first in line again."""
@@ -127,9 +137,17 @@ class BrokerSender:
         return results
 
     def _publish(self, parcel: Parcel) -> SendResult:
-        net, process, world = self._broker.net, self._process, self._broker.net.world
-        begun = world.seconds
+        net, process = self._broker.net, self._process
+        begun = net.world.seconds
         net.witness.publishing(process.name, parcel.key)
+        self._broker.sending[parcel.key] = self._broker.sending.get(parcel.key, 0) + 1
+        try:
+            return self._deliver(parcel, begun)
+        finally:
+            self._broker.sending[parcel.key] -= 1
+
+    def _deliver(self, parcel: Parcel, begun: float) -> SendResult:
+        net, process, world = self._broker.net, self._process, self._broker.net.world
         fault = net.weather.on_publish(world.random)
         slow = world.random.uniform(0.5, 2.9) if fault is Fault.SLOW else 0.0
         if slow:
@@ -146,7 +164,7 @@ class BrokerSender:
             self._note(parcel, begun, delivered=False, fails=True)
             return SendResult(SendStatus.FAILED, "refused")
         if fault is Fault.STRAY:
-            world.later(world.random.uniform(0.0, 3.0), lambda: self._broker.put(parcel))
+            self._broker.put(parcel, world.random.uniform(0.0, 3.0))
             self._note(parcel, begun, delivered=False, fails=True)
             return SendResult(SendStatus.FAILED, "no confirm in time")
         self._broker.put(parcel)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _NEVER = float("-inf")
 _LAST_SECOND = 2.0
+_EARLY = 0.051
+"""Half of the slowest call that a beat sets its idea of the coordinator's clock by."""
 _AFTER_TROUBLE = 25.0
 _NOT_SENT = frozenset({Status.MISSED, Status.SKIPPED})
 
@@ -25,10 +27,10 @@ _NOT_SENT = frozenset({Status.MISSED, Status.SKIPPED})
 class Forgiveness:
     """DESIGN 1: "If Redis forgets, what was in flight in the last second may repeat or lose its outcome."
 
-    Precisely: a loss of memory at T forgives a fire that then had no outcome yet, or a message in the broker; and
-    every fire and due time decided after T - S, where S is how long ago the most recent conversation with the
-    coordinator was of a beat that lived to put back what it knew, plus :data:`_LAST_SECOND`. Without such a beat
-    nobody knew anything, and everything before the first registration afterwards is forgiven.
+    Precisely: let T be a loss of memory, and T - S the most recent instant at which a beat that lived to put back
+    what it knew had last been answered, less :data:`_LAST_SECOND`. Forgiven are fires that at T had a message in the
+    broker, or none of whose outcomes is older than T - S, and due times after T - S until that beat put back. Without
+    such a beat nobody knew anything, and everything until the next loss is forgiven.
 
     The other exception, "once-only holds for fires with a live lease", is judged where a lease is acted upon
     (:class:`~tests.simulation.witness.Witness`) and in :meth:`Checker.twice`.
@@ -53,14 +55,20 @@ class Forgiveness:
 
     def fire(self, key: FireKey, since: float, until: float) -> bool:
         """Whether a loss between two instants explains that a fire decided at ``since`` happened again."""
+        outcomes = self._history.fire(key).outcomes
         return any(
-            since <= flush.at <= until and (key in flush.in_flight or since >= known)
+            since <= flush.at <= until
+            and (key in flush.in_flight or since >= known or not any(at < known for at, _, _ in outcomes))
             for flush, known, _ in self._losses
         )
 
     def due(self, at: float) -> bool:
-        """Whether a loss explains that a due time was never decided."""
-        return any(known <= at <= mended for _, known, mended in self._losses)
+        """Whether a loss explains that a due time was never decided: it came around the loss, or a beat that started
+        on an empty coordinator went on at once (DESIGN 14) and knew nothing of due times still to be decided."""
+        for flush, known, mended in self._losses:
+            if known <= at <= mended or any(flush.at <= fresh <= mended and at <= fresh for fresh in self._history.afresh):
+                return True
+        return False
 
 
 class Checker:
@@ -171,7 +179,7 @@ class Checker:
             at, owner = log.committed[0]
             sent = min(publish.at for publish in log.published)
             due = sending_at(definition.schedule, trigger, log.key.due_at)
-            if sent < seconds_of(due) - 0.001:
+            if sent < seconds_of(due) - _EARLY:
                 self.wrong(f"{log.key.text} is sent before it is due")
             died = self._history.lives[owner].died
             if died is not None and at <= died < sent:
@@ -179,7 +187,7 @@ class Checker:
                 if sent > bound and self._calm(at - 1.0, bound, but=owner):
                     self.wrong(f"{log.key.text}, left by {owner} at {died:.3f}, is sent at {sent:.3f}")
             bound = seconds_of(due) + 1.3
-            if sent > bound and self._calm(seconds_of(due) - 3.0, bound):
+            if sent > bound and (died is None or died > sent) and self._calm(seconds_of(due) - 3.0, bound):
                 self.wrong(f"{log.key.text} is sent at {sent:.3f} although nothing is wrong")
 
     def _calm(self, since: float, until: float, but: str = "") -> bool:
@@ -189,10 +197,12 @@ class Checker:
             return False
         if history.flushed_within(since - _AFTER_TROUBLE, until) or history.broker_trouble_within(since - 6.0, until):
             return False
-        if any(since - _AFTER_TROUBLE <= at <= until for at in history.other_servers):
+        if any(since - _AFTER_TROUBLE <= at <= until for at in history.other_servers + history.silences):
             return False
         others = [life for life in history.lives.values() if life.beat and life.name != but]
         if any(begin <= until and end >= since for life in others for begin, end in life.troubles):
+            return False
+        if any(life.died is not None and since <= life.died <= until for life in others):
             return False
         return any(life.well(since - 1.0, until) for life in others)
 

@@ -90,6 +90,8 @@ class History:
     flushes: list[Flush] = field(default_factory=list)
     remembered: list[tuple[float, str]] = field(default_factory=list)
     other_servers: list[float] = field(default_factory=list)
+    afresh: list[float] = field(default_factory=list)  # when a mark was made because there was none
+    silences: list[float] = field(default_factory=list)  # when one of everybody ended: nobody is judged for a while
     outages: list[tuple[float, float]] = field(default_factory=list)
     broker_troubles: list[tuple[float, float]] = field(default_factory=list)
     leases: dict[str, list[float]] = field(default_factory=dict)  # token -> when granted or renewed

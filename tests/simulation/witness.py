@@ -86,8 +86,10 @@ class Witness:
     def publishing(self, who: str, key: FireKey) -> None:
         """A beat begins to send a fire's message: only its owner may, while it is pending."""
         claim = self.claim(key)
-        if claim is not None and claim.fire.owner == who and claim.fire.status is Status.PENDING:
-            return
+        if claim is not None and claim.fire.owner == who:
+            # One that sent it before, in doubt, may have been heard after all: then a worker has it by now.
+            if claim.fire.status is not Status.SENT or self.history.fire(key).executions:
+                return
         if self.history.flushed_within(self.now - self.timing.heartbeat, self.now):
             return
         state = "no claim" if claim is None else f"{claim.fire.status}, owner {claim.fire.owner}"
@@ -96,6 +98,7 @@ class Witness:
     def _touch(self) -> None:
         if self._touched is not None and self.now - self._touched >= self.timing.untouched:
             self._gap_end = self.now
+            self.history.silences.append(self.now)
         self._touched = self.now
 
     def _lapse(self, what: str, key: FireKey, token: str) -> None:
@@ -125,6 +128,8 @@ class Witness:
     def _register(self, who: str, args: tuple[Any, ...], marks: Any) -> None:
         for mark in marks:
             self.history.first_marks.setdefault(mark.schedule_id, mark.last_due)
+            if seconds_of(mark.last_due) == self.now:
+                self.history.afresh.append(self.now)
 
     def _commit(self, who: str, args: tuple[Any, ...], answer: Any) -> None:
         for made, reply in zip(args[0], answer[1], strict=True):
@@ -160,7 +165,7 @@ class Witness:
         self, who: str, deliveries: Any, answer: Any, before: Sequence[tuple[str, tuple[int, int]]]
     ) -> None:
         for delivery, reply, (runner, newest) in zip(deliveries, answer, before, strict=True):
-            if runner == delivery.token and reply.verdict is not StartVerdict.RUN:
+            if runner == delivery.token and reply.verdict not in (StartVerdict.RUN, StartVerdict.QUIET):
                 self.history.wrong(self.now, f"{delivery.token} asks again and is told {reply.verdict}")
             if reply.verdict is not StartVerdict.RUN:
                 continue

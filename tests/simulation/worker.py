@@ -70,24 +70,14 @@ class Worker:
                 self._handle(parcel)
                 self._broker.ack(parcel)
             else:
-                self._broker.ack(parcel)
-                self._in_hand(parcel)
+                # Until it is opened, the message dies with this process.
+                self._broker.ack(parcel, early=True)
+                try:
+                    self._handle(parcel)
+                finally:
+                    self._broker.opened(parcel, swallowed=True)
 
-    def _in_hand(self, parcel: Parcel) -> None:
-        """Acknowledged early: until it is opened, the message dies with this process."""
-        opened = False
-
-        def done() -> None:
-            nonlocal opened
-            opened = True
-
-        try:
-            self._handle(parcel, done)
-        finally:
-            if not opened:
-                self._history.fire(parcel.key).swallowed += 1
-
-    def _handle(self, parcel: Parcel, safe: Any = lambda: None) -> None:
+    def _handle(self, parcel: Parcel) -> None:
         self._deliveries += 1
         token = f"{self._process.name}#{self._deliveries}"
         delivery = Delivery(
@@ -105,13 +95,13 @@ class Worker:
             reply = self.lifecycle.open(delivery)
         except Unreachable:
             self._again(parcel, 1.0)
-            safe()
+            self._broker.opened(parcel)
             return
         if reply.verdict is StartVerdict.PUT_BACK:
             self._again(replace(parcel, put_back=True), reply.retry_after)
         elif reply.verdict is StartVerdict.QUIET:
             self._again(parcel, reply.retry_after)
-        safe()
+        self._broker.opened(parcel)
         if reply.verdict is StartVerdict.RUN:
             self._run(parcel, Lease(delivery.key, token))
 
