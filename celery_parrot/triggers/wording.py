@@ -71,7 +71,7 @@ def _beyond(kind: cron_fields.Kind, part: str) -> bool:
     """Whether cron-descriptor gets ``part`` wrong: H, a list with L, W or #, L5, a stepped single weekday."""
     field = cron_fields.parse(kind, part)
     stepped = kind is cron_fields.DAY_OF_WEEK and "/" in part and not part.startswith("*")
-    return field.hashed or stepped or (not field.plain and ("," in part or part.startswith("l") and part != "l"))
+    return field.hashed or stepped or (not field.plain and ("," in part or (part.startswith("l") and part != "l")))
 
 
 def ordinal(number: int) -> str:

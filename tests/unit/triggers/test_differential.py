@@ -1,0 +1,157 @@
+"""The cron evaluator against cronsim, and against the minute scan where cronsim does not know the grammar or is wrong itself."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from random import Random
+from zoneinfo import ZoneInfo
+
+import pytest
+from cronsim import CronSim
+
+from celery_parrot.errors import InvalidSchedule
+from celery_parrot.triggers import Trigger, build
+
+from .expressions import Expression, change_near, expression, instant
+from .witness import ZONES, scan
+
+FULL = os.environ.get("PARROT_FULL") == "1"
+CASES = 20_000 if FULL else 3_000
+STEPS = 10
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+
+
+class Stuck(Exception):
+    """cronsim goes round in circles."""
+
+
+class PatientCronSim(CronSim):
+    """cronsim with an end to its patience: some expressions keep it busy for ever where midnight does not exist."""
+
+    rounds = 0
+
+    def advance_month(self) -> None:
+        self.rounds += 1
+        if self.rounds > 20_000:
+            raise Stuck
+        super().advance_month()
+
+
+def by_cronsim(text: str, zone: str, after: datetime) -> list[datetime] | None:
+    """Ten due times; None if cronsim is stuck. From within a repeated hour it goes back, so it starts two days early."""
+    found: list[datetime] = []
+    try:
+        for local in PatientCronSim(text, (after - 2 * DAY).astimezone(ZoneInfo(zone))):
+            due = local.astimezone(UTC)
+            if due > after:
+                found.append(due)
+            if len(found) == STEPS:
+                break
+    except Stuck:
+        return None
+    return found
+
+
+def by_us(trigger: Trigger, after: datetime) -> list[datetime]:
+    found: list[datetime] = []
+    due = trigger.next_after(after)
+    while due is not None and len(found) < STEPS:
+        found.append(due)
+        due = trigger.next_after(due)
+    return found
+
+
+def build_or_none(text: str, zone: str) -> Trigger | None:
+    """None for a day that never comes; nothing else may be refused."""
+    try:
+        return build("cron", {"expr": text}, timezone=zone)
+    except InvalidSchedule as refused:
+        if "no such day" not in refused.reason:
+            raise
+        return None
+
+
+def test_agrees_with_cronsim() -> None:
+    rng = Random(20_261)
+    compared = disputed = 0
+    while compared < CASES:
+        wanted, zone = expression(rng), rng.choice(ZONES)
+        after = instant(rng, zone)
+        trigger = build_or_none(wanted.text, zone)
+        if trigger is None:
+            continue
+        compared += 1
+        ours, theirs = by_us(trigger, after), by_cronsim(wanted.text, zone, after)
+        if ours != theirs:
+            disputed += 1
+            settle(wanted, zone, ours, theirs)
+    assert disputed <= CASES / 200
+
+
+def settle(wanted: Expression, zone: str, ours: list[datetime], theirs: list[datetime] | None) -> None:
+    """A dispute is settled by the minute scan; it may only be about stars, on the day of a clock change."""
+    found = ours if theirs is None else sorted(set(ours) ^ set(theirs))
+    first = found[0]
+    day = first.replace(hour=0, minute=0)
+    changes = [at for year in (first.year - 1, first.year, first.year + 1) for at in change_near(zone, year)]
+    about = f"{wanted.text} in {zone} at {first.isoformat()}: ours {ours}, cronsim {theirs}"
+    assert wanted.named.continuous, about
+    if theirs is not None:
+        assert any(abs(at - day) <= 2 * DAY for at in changes), about
+    begin = day - DAY
+    scanned = list(scan(wanted.named, zone, begin, begin + 4 * DAY))
+    end = min(begin + 4 * DAY, ours[-1] + MINUTE)
+    assert [due for due in scanned if ours[0] <= due < end] == [due for due in ours if due < end], about
+
+
+def test_agrees_with_the_minute_scan_beyond_cronsims_grammar() -> None:
+    rng = Random(20_262)
+    compared = fired = 0
+    while compared < (2_000 if FULL else 250):
+        wanted, zone = expression(rng, beyond=1.0), rng.choice(ZONES)
+        begin = instant(rng, zone).replace(second=0, microsecond=0)
+        trigger = build_or_none(wanted.text, zone)
+        if trigger is None:
+            continue
+        compared += 1
+        fired += compare(trigger, wanted, zone, begin, begin + 5 * DAY)
+    assert fired > compared
+
+
+def test_agrees_with_the_minute_scan_on_days_of_clock_changes() -> None:
+    rng = Random(20_263)
+    for _ in range(1_000 if FULL else 120):
+        wanted, zone = expression(rng), rng.choice(ZONES)
+        trigger = build_or_none(wanted.text, zone)
+        changes = change_near(zone, rng.randint(1990, 2037))
+        if trigger is not None and changes:
+            day = rng.choice(changes)
+            compare(trigger, wanted, zone, day - DAY, day + 3 * DAY)
+
+
+def compare(trigger: Trigger, wanted: Expression, zone: str, begin: datetime, end: datetime) -> int:
+    """Forwards and backwards over the whole span; returns how many due times it has."""
+    right = list(scan(wanted.named, zone, begin, end))
+    forwards: list[datetime] = []
+    due = trigger.next_after(begin - timedelta(microseconds=1))
+    while due is not None and due < end:
+        forwards.append(due)
+        due = trigger.next_after(due)
+    backwards: list[datetime] = []
+    due = trigger.latest_at(end - timedelta(microseconds=1))
+    while due is not None and due >= begin:
+        backwards.append(due)
+        due = trigger.latest_at(due - timedelta(microseconds=1))
+    about = f"{wanted.text} in {zone} from {begin.isoformat()}"
+    assert forwards == right, about
+    assert backwards[::-1] == right, about
+    return len(right)
+
+
+@pytest.mark.parametrize("text", ["0 0 * * 7/2", "0 0 * * 0/2"])
+def test_a_step_from_sunday_is_the_same_under_both_its_numbers(text: str) -> None:
+    """cronsim reads 7/2 as Sunday alone, since 7 is its last number."""
+    found = by_us(build("cron", {"expr": text}), datetime(2026, 1, 3, 12, tzinfo=UTC))
+    assert [due.strftime("%a") for due in found[:5]] == ["Sun", "Tue", "Thu", "Sat", "Sun"]
