@@ -25,6 +25,7 @@ SLICE = 0.25
 CLOSE_WITHIN = 0.7
 """Seconds to say goodbye in."""
 
+_TOO_SHORT = 0.0005
 _PAUSE_AFTER_A_FAULT = 1.0
 _ADDED = "added to the scheduler"
 
@@ -74,7 +75,7 @@ class ParrotScheduler(Scheduler):
 
     def _show(self, name: str, entry: object) -> None:
         """Note it for :attr:`schedule`, which is for looking at; one that cannot be shown is left out."""
-        fields = entry if isinstance(entry, Mapping) else vars(entry)
+        fields = entry if isinstance(entry, Mapping) else getattr(entry, "__dict__", {})
         try:
             own = {key: value for key, value in fields.items() if key in CELERY_KEYS}
             self.schedule[name] = self.Entry(**{**own, "name": name, "app": self.app})
@@ -96,13 +97,13 @@ class ParrotScheduler(Scheduler):
         return 0.0
 
     def _turn(self, beat: Beat) -> None:
-        if beat.clock.monotonic() >= self._next_at:
+        if self._next_at - beat.clock.monotonic() < _TOO_SHORT:
             pause = min(self._tick(beat), float(self.max_interval))
             self._next_at = beat.clock.monotonic() + pause
             if not self._ready:
                 self._announce(beat)
         left = self._next_at - beat.clock.monotonic()
-        if left > 0 and beat.wake.wait(min(left, SLICE)):
+        if left >= _TOO_SHORT and beat.wake.wait(min(left, SLICE)):
             self._next_at = beat.clock.monotonic()
 
     def _tick(self, beat: Beat) -> float:

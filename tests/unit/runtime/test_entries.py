@@ -109,7 +109,7 @@ def test_a_cron_reads_the_app_time_zone_and_an_entry_may_have_its_own() -> None:
 def test_periodic_tasks_added_in_celerys_hooks_are_found() -> None:
     app = make_app()
 
-    @app.task(name="t.hello")
+    @app.task(shared=False, name="t.hello")
     def hello(word: str) -> None: ...
 
     @app.on_after_configure.connect

@@ -116,10 +116,10 @@ def test_the_decorator_above_and_below_the_task() -> None:
     parrot = Parrot(app)
 
     @parrot.schedule("cron", expr="30 6 * * mon-fri", timezone="Europe/Madrid")
-    @app.task(name="t.above")
+    @app.task(shared=False, name="t.above")
     def above() -> None: ...
 
-    @app.task(name="t.below", bind=True)
+    @app.task(shared=False, name="t.below", bind=True)
     @parrot.schedule(30.0, args=[1], options={"queue": "q"})
     def below(self: Any, number: int) -> None: ...
 
@@ -138,7 +138,7 @@ def test_stacked_decorators_count_up_and_a_name_is_kept() -> None:
     @parrot.schedule(30, name="by name")
     @parrot.schedule(20)
     @parrot.schedule(10)
-    @app.task(name="t.stacked")
+    @app.task(shared=False, name="t.stacked")
     def stacked() -> None: ...
 
     assert names(parrot) == {"t.stacked": "t.stacked", "t.stacked#2": "t.stacked", "by name": "t.stacked"}
@@ -166,7 +166,7 @@ def test_a_decorator_may_name_a_kind_and_its_target() -> None:
     parrot = Parrot(app)
 
     @parrot.schedule(10, kind="agent", target="weather", name="w", prompt="hello")
-    @app.task(name="t.agent")
+    @app.task(shared=False, name="t.agent")
     def agent(target: str, **_: object) -> None: ...
 
     assert names(parrot) == {"w": "weather"}
@@ -177,7 +177,7 @@ def test_a_bad_decorator_is_a_broken_schedule() -> None:
     parrot = Parrot(app)
 
     @parrot.schedule("cron", expr="monkey")
-    @app.task(name="t.bad")
+    @app.task(shared=False, name="t.bad")
     def bad() -> None: ...
 
     assert "t.bad" in parrot.beat().code.broken
