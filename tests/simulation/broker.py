@@ -173,7 +173,9 @@ class BrokerSender:
             world.say(process.name, "crashes after a publish")
             process.kill()
         process.sleep(net.latency())
-        return SendResult(SendStatus.FAILED, "connection lost") if fault is Fault.DOUBTFUL else SendResult(SendStatus.SENT)
+        return (
+            SendResult(SendStatus.FAILED, "connection lost") if fault is Fault.DOUBTFUL else SendResult(SendStatus.SENT)
+        )
 
     def _note(self, parcel: Parcel, begun: float, *, delivered: bool, fails: bool = False) -> None:
         net, now = self._broker.net, self._broker.net.world.seconds

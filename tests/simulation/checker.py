@@ -5,16 +5,12 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.planning import sending_at
 from celery_parrot.stores.memory import Definition
 from tests.simulation.history import Decision, Execution, FireLog, Flush, History
 from tests.simulation.witness import Witness, seconds_of
-
-if TYPE_CHECKING:
-    from tests.simulation.broker import Broker
 
 _NEVER = float("-inf")
 _LAST_SECOND = 2.0
@@ -66,17 +62,17 @@ class Forgiveness:
         """Whether a loss explains that a due time was never decided: it came around the loss, or a beat that started
         on an empty coordinator went on at once (DESIGN 14) and knew nothing of due times still to be decided."""
         for flush, known, mended in self._losses:
-            if known <= at <= mended or any(flush.at <= fresh <= mended and at <= fresh for fresh in self._history.afresh):
+            if known <= at <= mended or any(
+                flush.at <= fresh <= mended and at <= fresh for fresh in self._history.afresh
+            ):
                 return True
         return False
 
 
 class Checker:
-    def __init__(
-        self, history: History, definitions: Sequence[Definition], witness: Witness, broker: Broker, until: float
-    ) -> None:
-        self._history, self._definitions, self._witness, self._broker = history, definitions, witness, broker
-        self._until, self._forgiven = until, Forgiveness(history)
+    def __init__(self, history: History, definitions: Sequence[Definition], witness: Witness) -> None:
+        self._history, self._definitions, self._witness = history, definitions, witness
+        self._forgiven = Forgiveness(history)
         self._end = witness.now
 
     def wrong(self, text: str) -> None:
@@ -191,7 +187,7 @@ class Checker:
                 self.wrong(f"{log.key.text} is sent at {sent:.3f} although nothing is wrong")
 
     def _calm(self, since: float, until: float, but: str = "") -> bool:
-        """Whether coordinator, broker and every beat (``but`` one) were well for a span, and one beat lived through it."""
+        """Whether coordinator, broker and every beat (``but`` one) were well for a span that one beat lived through."""
         history = self._history
         if since < 2.0 or history.outage_within(since - _AFTER_TROUBLE, until):
             return False
@@ -233,11 +229,9 @@ class Checker:
             self.wrong(f"the outbox still holds {len(space.outbox)} fires")
 
 
-def check(
-    history: History, definitions: Sequence[Definition], witness: Witness, broker: Broker, *, until: float
-) -> None:
+def check(history: History, definitions: Sequence[Definition], witness: Witness) -> None:
     """Append to ``history.violations`` all that is wrong."""
-    checker = Checker(history, definitions, witness, broker, until)
+    checker = Checker(history, definitions, witness)
     for definition in definitions:
         checker.due_times(definition)
         checker.in_time(definition)

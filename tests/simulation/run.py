@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
 
@@ -35,19 +35,6 @@ KINDS: Mapping[str, Kind] = {"agent": Kind(name="agent", task="agents.run", queu
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """The code under test; a test of the simulator puts faulty ones here.
-
-    :ivar coordinator: from a server. ``ticker``: as :class:`Ticker`. ``adjust``: called with each ticker made.
-    """
-
-    coordinator: Callable[[MemoryServer, Timing], MemoryCoordinator] = field(
-        default=lambda server, timing: MemoryCoordinator(NAMESPACE, timing, server=server)
-    )
-    adjust: Callable[[Ticker], object] = field(default=lambda ticker: None)
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
     seed: int
     violations: Sequence[str]
@@ -56,10 +43,6 @@ class Result:
     steps: int
     seconds: float
     trace: Sequence[str]
-
-    @property
-    def command(self) -> str:
-        return f"python -m tests.simulation --seed {self.seed} --trace"
 
 
 class _ServerClock:
@@ -83,8 +66,8 @@ class _Talk:
 class Simulation:
     """All that one seed decides."""
 
-    def __init__(self, seed: int, parts: Parts, *, trace: bool = False) -> None:
-        self.seed, self._parts = seed, parts
+    def __init__(self, seed: int, *, trace: bool = False) -> None:
+        self.seed = seed
         self.world = world = World(seed)
         world.lines = [] if trace else None
         chance = world.random
@@ -112,12 +95,11 @@ class Simulation:
         world.run(STORMY)
         self._calm()
         world.run(STORMY + PEACE, self._idle)
-        self.weather.struck.setdefault(Fault.CLOCK, 0)
         for process in self._living.values():
             process.on_death = lambda: None
             process.kill()
         world.run(world.seconds + 0.000_001)
-        checker.check(self.history, self.definitions, self.net.witness, self.broker, until=STORMY)
+        checker.check(self.history, self.definitions, self.net.witness)
         violations = sorted(set(self.history.violations))
         lines = world.lines or []
         return Result(self.seed, violations, self.history, self.weather, world.steps, world.seconds, lines)
@@ -126,8 +108,9 @@ class Simulation:
         """Nothing is under way any more."""
         if not self.broker.empty:
             return False
-        return not any(claim.fire.token or key in space.outbox for space in (self.net.witness.space(),)
-                       for key, claim in space.claims.items()) and self.world.seconds > STORMY + 20.0
+        space = self.net.witness.space()
+        running = any(claim.fire.token for claim in space.claims.values())
+        return not running and not space.outbox and self.world.seconds > STORMY + 20.0
 
     # -- processes --
 
@@ -141,7 +124,7 @@ class Simulation:
         self._living[name] = process
         self.history.lives[process.name] = Life(process.name, self.world.seconds, name.startswith("B"))
         process.on_death = lambda: self._died(name, process)
-        wire = Wire(self.net, process, self._parts.coordinator(self._server, self.timing))
+        wire = Wire(self.net, process, MemoryCoordinator(NAMESPACE, self.timing, server=self._server))
         self.world.say(process.name, "starts")
         talk = _Talk(self.world, self.history, process.name)
         if name.startswith("B"):
@@ -160,7 +143,6 @@ class Simulation:
             identity=Identity(owner=process.name, host="simulated", pid=0, version="0"),
             settings=self.settings,
         )
-        self._parts.adjust(ticker)
         while True:
             pause = ticker.tick()
             if name in self._leaving:
@@ -235,6 +217,6 @@ class Simulation:
 _PERSONAL = (Fault.KILL, Fault.FREEZE, Fault.CUT)
 
 
-def simulate(seed: int, parts: Parts | None = None, *, trace: bool = False) -> Result:
+def simulate(seed: int, *, trace: bool = False) -> Result:
     """Run one seed."""
-    return Simulation(seed, parts or Parts(), trace=trace).run()
+    return Simulation(seed, trace=trace).run()

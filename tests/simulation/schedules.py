@@ -15,7 +15,10 @@ from tests.simulation.broker import UNSENDABLE
 
 def schedules(chance: random.Random, *, end_at: datetime) -> Sequence[Definition]:
     """Two to four, and now and then one whose messages cannot be sent."""
-    made = [_definition(chance, f"s{n}", chance.choice((1.0, 2.0, 2.5, 3.0, 5.0, 7.0)), end_at) for n in range(chance.choice((2, 3, 3, 4)))]
+    made = [
+        _definition(chance, f"s{n}", chance.choice((1.0, 2.0, 2.5, 3.0, 5.0, 7.0)), end_at)
+        for n in range(chance.choice((2, 3, 3, 4)))
+    ]
     if chance.random() < 0.1:
         made.append(_definition(chance, "u", 5.0, end_at, target=UNSENDABLE))
     return made

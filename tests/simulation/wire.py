@@ -120,4 +120,3 @@ class Wire:
     def _die(self, name: str, when: str) -> None:
         self._say(f"crashes {when} {name}")
         self._process.kill()
-

@@ -86,10 +86,10 @@ class Witness:
     def publishing(self, who: str, key: FireKey) -> None:
         """A beat begins to send a fire's message: only its owner may, while it is pending."""
         claim = self.claim(key)
-        if claim is not None and claim.fire.owner == who:
-            # One that sent it before, in doubt, may have been heard after all: then a worker has it by now.
-            if claim.fire.status is not Status.SENT or self.history.fire(key).executions:
-                return
+        # One that sent it before, in doubt, may have been heard after all: then a worker has it by now.
+        heard = bool(self.history.fire(key).executions)
+        if claim is not None and claim.fire.owner == who and (claim.fire.status is not Status.SENT or heard):
+            return
         if self.history.flushed_within(self.now - self.timing.heartbeat, self.now):
             return
         state = "no claim" if claim is None else f"{claim.fire.status}, owner {claim.fire.owner}"
@@ -139,9 +139,7 @@ class Witness:
             for fire in reply.fires:
                 self.history.fire(FireKey(made.schedule_id, fire.due_at)).committed.append((self.now, who))
 
-    def _take(
-        self, args: tuple[Any, ...], answer: Any, before: Sequence[tuple[bool, float] | None]
-    ) -> None:
+    def _take(self, args: tuple[Any, ...], answer: Any, before: Sequence[tuple[bool, float] | None]) -> None:
         holds, taker = args
         for hold, fire, seen in zip(holds, answer, before, strict=True):
             if fire is None or hold.owner == taker or seen is None:
@@ -161,9 +159,7 @@ class Witness:
             if done:
                 self.ended(drop.hold.key, drop.status, "")
 
-    def _start(
-        self, who: str, deliveries: Any, answer: Any, before: Sequence[tuple[str, tuple[int, int]]]
-    ) -> None:
+    def _start(self, who: str, deliveries: Any, answer: Any, before: Sequence[tuple[str, tuple[int, int]]]) -> None:
         for delivery, reply, (runner, newest) in zip(deliveries, answer, before, strict=True):
             if runner == delivery.token and reply.verdict not in (StartVerdict.RUN, StartVerdict.QUIET):
                 self.history.wrong(self.now, f"{delivery.token} asks again and is told {reply.verdict}")
