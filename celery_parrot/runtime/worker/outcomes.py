@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from celery import states
 from celery.exceptions import Reject, Retry, WorkerShutdown, WorkerTerminate
-from celery.worker import state as worker_state
 
 from celery_parrot.errors import TargetMissing
 from celery_parrot.model.fire import Status
@@ -77,6 +76,8 @@ def _interrupted(lease: Lease, raised: BaseException | None, limit: int, in_pool
         return None  # a greenlet's hard time limit: the request reports it
     if isinstance(raised, WorkerShutdown | WorkerTerminate | KeyboardInterrupt):
         return cancelled(lease)
+    from celery.worker import state as worker_state  # not in clients: it brings the whole worker along
+
     if kind.__name__ == "GreenletExit":  # killed from outside: by revoke(terminate=True), or by a shutdown
         if worker_state.should_terminate not in (None, False):
             return cancelled(lease)

@@ -11,9 +11,10 @@ import redis
 from celery import Celery, Task
 from celery.exceptions import Ignore, Reject
 
+from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.errors import TargetMissing
 from celery_parrot.model.fire import Namespace
-from celery_parrot.protocols import Coordinator
+from celery_parrot.protocols import Coordinator, Timing
 from celery_parrot.runtime.current import current_fire
 from celery_parrot.runtime.worker import install
 from tests.integration.worker.served import ServedCoordinator
@@ -39,7 +40,11 @@ if BROKER.startswith("redis"):
 
 def connect() -> Coordinator:
     """Made by each process on first use."""
-    return cast(Coordinator, ServedCoordinator(int(os.environ["COORDINATOR"])))
+    where = os.environ["COORDINATOR"]
+    if where.startswith("redis"):
+        options = {"socket_timeout": 1, "socket_connect_timeout": 1}
+        return RedisCoordinator(where, NAMESPACE, Timing(lease=LEASE), options=options)
+    return cast(Coordinator, ServedCoordinator(int(where)))
 
 
 if "COORDINATOR" in os.environ:

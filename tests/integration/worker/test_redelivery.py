@@ -101,7 +101,7 @@ def test_memory_lost_while_it_runs(world: World) -> None:
     worker = world.worker("prefork")
     fire = world.fire("gated")
     fire.until_ran()
-    world.coordinator.flush()
+    world.server.coordinator.flush()
     worker.wait_for_log("memory was lost")
     wait_until(lambda: running(fire), "the fire to be known again", explain=fire.claim)
     fire.pass_gate()
@@ -112,7 +112,7 @@ def test_put_back_fires_outlive_a_memory_loss(world: World) -> None:
     """A fire whose start was put off because the coordinator had just forgotten has met nobody who runs it."""
     worker = world.worker("prefork")
     world.fire("note").until(Status.SUCCESS)
-    world.coordinator.flush()
+    world.server.coordinator.flush()
     world.server.coordinator.remember_running([])  # somebody notices: silence for one lease time
     waiting = Sent(world, "note", (), {}, commit=False)
     worker.wait_for_log(f"fire {waiting.id} .*held back")

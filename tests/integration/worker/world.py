@@ -12,10 +12,10 @@ from celery import Celery
 from celery.result import AsyncResult
 
 from celery_parrot.clock import SystemClock
-from celery_parrot.coordination.memory import MemoryCoordinator
+from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Status
 from celery_parrot.model.plan import Plan, PlannedFire
-from celery_parrot.protocols import Hold, Registration, Timing
+from celery_parrot.protocols import Coordinator, Hold, Registration, Timing
 from tests.integration.worker.app import NAMESPACE
 from tests.integration.worker.served import CoordinatorServer
 from tests.support.procs import Proc, Procs
@@ -31,12 +31,22 @@ _marks = count(1)
 class World:
     """The servers of a test, and what it does to a worker."""
 
-    def __init__(self, directory: Path, server: PrivateRedis, *, broker: str = "", unreachable: str = "hold") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        server: PrivateRedis,
+        *,
+        broker: str = "",
+        unreachable: str = "hold",
+        in_redis: bool = False,
+    ) -> None:
         self.redis = server
         self.state: redis.Redis = server.client(1)
         self.broker = broker or server.url(0)
         self.server = CoordinatorServer(NAMESPACE, Timing(lease=LEASE)).__enter__()
-        self.network = TcpProxy("127.0.0.1", self.server.port)
+        self.in_redis = in_redis
+        self.network = TcpProxy("127.0.0.1", server.port if in_redis else self.server.port)
+        self._redis = RedisCoordinator(server.url(2), NAMESPACE, Timing(lease=LEASE))
         self.queue = f"parrot-test-{next(_marks)}-{server.port}"
         self.lease = LEASE
         self.unreachable = unreachable
@@ -48,7 +58,7 @@ class World:
         return {
             "BROKER": self.broker,
             "STATE": self.redis.url(1),
-            "COORDINATOR": str(self.network.port),
+            "COORDINATOR": self.network.url("redis://{host}:{port}/2") if self.in_redis else str(self.network.port),
             "LEASE": str(self.lease),
             "QUEUE": self.queue,
             "UNREACHABLE": self.unreachable,
@@ -62,8 +72,11 @@ class World:
         return proc
 
     @property
-    def coordinator(self) -> MemoryCoordinator:
+    def coordinator(self) -> Coordinator:
         """As somebody sees it who has just come: no loss of memory surprises the test itself."""
+        if self.in_redis:
+            self._redis.attach()
+            return self._redis
         return self.server.coordinator.client()
 
     def fire(self, task: str = "note", *args: Any, **options: Any) -> Sent:
@@ -74,6 +87,7 @@ class World:
         self.procs.close(grace=1.5)
         self.network.close()
         self.server.__exit__()
+        self._redis.close()
         self.state.close()
         self.app.close()
 
@@ -98,6 +112,7 @@ class Sent:
     def _commit(self) -> None:
         before = self.key.due_at - timedelta(seconds=1)
         coordinator = self.world.coordinator
+        wait_until(lambda: not coordinator.attach().quiet, "the silence after a memory loss to be over")
         coordinator.register([Registration(schedule_id=self.key.schedule_id, when="-", initial=before)])
         plan = Plan(
             schedule_id=self.key.schedule_id,

@@ -1,0 +1,65 @@
+"""The same worker with its coordinator in Redis, across forks and greenlets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from celery_parrot.model.fire import Status
+from tests.integration.worker.world import World
+from tests.support.redis_server import PrivateRedis
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(scope="module", params=["prefork", "gevent"])
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with PrivateRedis(tmp_path_factory.mktemp("redis")) as server:
+        world = World(tmp_path_factory.mktemp("world-redis"), server, in_redis=True)
+        try:
+            world.worker(str(request.param), concurrency=3)
+            yield world
+        finally:
+            world.close()
+
+
+def test_once_and_recorded(shared: World) -> None:
+    fire = shared.fire("note")
+    assert fire.until(Status.SUCCESS).output == f"noted {fire.mark}"
+    fire.send()
+    shared.procs["worker-1"].wait_for_log(f"fire {fire.id} .*is a duplicate")
+    assert fire.ran() == ["1"]
+
+
+def test_retries(shared: World) -> None:
+    fire = shared.fire("again")
+    assert fire.until(Status.SUCCESS).attempt == 3
+
+
+def test_outage_at_start_and_finish(shared: World) -> None:
+    running = shared.fire("gated")
+    running.until_ran()
+    shared.network.cut()
+    held = shared.fire("note")
+    shared.procs["worker-1"].wait_for_log(f"fire {held.id} .*cannot be opened", 30)
+    running.pass_gate()
+    assert running.result().get(timeout=10) == "passed"
+    shared.network.restore()
+    assert running.until(Status.SUCCESS).output == "passed"
+    assert held.until(Status.SUCCESS).attempt == 1
+    assert (running.ran(), held.ran()) == (["1"], ["1"])
+
+
+def test_memory_lost_while_it_runs(shared: World) -> None:
+    fire = shared.fire("gated")
+    fire.until_ran()
+    shared.redis.flush(2)
+    shared.coordinator.attach()
+
+    def known_again() -> bool:
+        claim = fire.claim()
+        return claim is not None and claim.status is Status.RUNNING
+
+    wait_until(known_again, "the fire to be known again")
+    fire.pass_gate()
+    assert fire.until(Status.SUCCESS).attempt == 1
