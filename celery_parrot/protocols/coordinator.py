@@ -115,7 +115,8 @@ class Coordinator(Protocol):
         """Open each fire for its delivery. In this order:
 
         1. quiet: ``QUIET``.
-        2. unknown claim: a put-back copy is a ``DUPLICATE``; any other creates the claim, then 7 and 8.
+        2. unknown claim: a put-back copy, and a fire that has ended by the history, is a ``DUPLICATE``; any other
+           creates the claim, then 7 and 8.
         3. ended: ``DUPLICATE`` (``unknown`` is no end: it runs after all).
         4. ``(attempt, retries)`` of the message lower than the claim's ``(sent_as, retries)``: ``DUPLICATE``.
            Higher: the next attempt, runs at once, whatever the lease of the one before.

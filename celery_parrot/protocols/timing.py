@@ -10,7 +10,10 @@ from datetime import datetime
 class Timing:
     """The durations that the coordinator's decisions depend on, in seconds; the same for every process.
 
-    :ivar claim_ttl: life of a claim after its last change (``parrot_fire_lock_ttl``).
+    :ivar claim_ttl: life of a claim after its last change (``parrot_fire_lock_ttl``). What is on its way to an outcome
+        and looked after (outbox, line, run lease) does not age.
+    :ivar ended_ttl: life of a claim after its outcome, if that is shorter. A later delivery is recognised by the
+        history, where that still has the fire.
     :ivar takeover_after: age at which a claim of a living beat passes to whoever sweeps.
     :ivar heartbeat: silence after which a beat is gone.
     :ivar lease: life of a run lease between renewals.
@@ -19,6 +22,7 @@ class Timing:
     """
 
     claim_ttl: float = 86400.0
+    ended_ttl: float = 7200.0
     takeover_after: float = 10.0
     heartbeat: float = 3.0
     lease: float = 15.0

@@ -74,6 +74,14 @@ def recorded(space: Space, key: FireKey) -> bool:
     return key.moment in space.history.get(key.schedule_id, {})
 
 
+def ended(space: Space, key: FireKey) -> bool:
+    """Whether the history knows an outcome of this fire, whose claim may have expired."""
+    entry = space.history.get(key.schedule_id, {}).get(key.moment)
+    if entry is None or entry.committed_at is None or entry.status is Status.UNKNOWN:
+        return False
+    return entry.status.terminal
+
+
 def history(space: Space, schedule_id: str, limit: int, before: datetime | None) -> Sequence[FireRecord]:
     oldest = space.now - timedelta(days=space.timing.history_days)
     entries = space.history.get(schedule_id, {}).values()

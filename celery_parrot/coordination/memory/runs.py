@@ -32,7 +32,7 @@ def start(space: Space, delivery: Delivery) -> StartReply:
         return StartReply(verdict=StartVerdict.QUIET, attempt=delivery.attempt, retry_after=pause)
     claim = space.claim(delivery.key)
     if claim is None:  # 2
-        if delivery.put_back:
+        if delivery.put_back or records.ended(space, delivery.key):
             return StartReply(verdict=StartVerdict.DUPLICATE, attempt=delivery.attempt)
         return _open(space, _unknown(space, delivery), delivery)
     fire = claim.fire

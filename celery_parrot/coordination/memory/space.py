@@ -180,4 +180,6 @@ class Space:
         # What is in flight here has no expiry: the outbox, the line and the reaper bring it to an outcome.
         if claim.fire.status in (Status.PENDING, Status.WAITING, Status.RUNNING):
             return False
-        return self.now - claim.changed >= self.seconds(self.timing.claim_ttl)
+        ended = claim.fire.status is not Status.SENT
+        life = min(self.timing.claim_ttl, self.timing.ended_ttl) if ended else self.timing.claim_ttl
+        return self.now - claim.changed >= self.seconds(life)

@@ -50,6 +50,7 @@ def conf(namespace: Namespace, timing: Timing) -> bytes:
         {
             "prefix": namespace.prefix,
             "claim_ttl": _ms(timing.claim_ttl),
+            "ended_ttl": _ms(min(timing.claim_ttl, timing.ended_ttl)),
             "takeover": _ms(timing.takeover_after),
             "heartbeat": _ms(timing.heartbeat),
             "lease": _ms(timing.lease),

@@ -5,7 +5,7 @@
 ``leases``       sorted set: running fires by the end of their lease
 ``beats``        hash: owner -> JSON with host, pid, version, started, seen, skew, tzdata
 ``seen``         sorted set: owners by last sign of life
-``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change
+``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change, ``ended_ttl`` after its outcome
 ``fires:{id}``   hash: due -> JSON, the capped history
 ``state:{id}``   hash: run state and mark
 ``wake``         pub/sub channel

@@ -83,10 +83,25 @@ class ReadingBack(Conformance):
             scene.key(1),
         ]
 
+    def test_a_sent_claim_lives_longer(self, scene: Scene) -> None:
+        scene.sent()
+        scene.backend.advance(TIMING.claim_ttl - 60)
+        assert scene.status() is Status.SENT
+        scene.backend.advance(120)
+        assert scene.status() is None
+        assert scene.start().verdict == "run"
+        assert scene.state().run_count == 1  # it was counted before
+
+    def test_in_the_outbox_a_claim_does_not_age(self, scene: Scene) -> None:
+        scene.pending()
+        for _ in range(4):
+            scene.backend.advance(TIMING.claim_ttl * 0.6)
+            assert [fire.key for fire in scene.sweep("b2").entries] == [scene.key(1)]
+
     def test_claims_expire_a_while_after_they_ended(self, scene: Scene) -> None:
         scene.running()
         scene.finish()
-        scene.backend.advance(TIMING.claim_ttl - 60)
+        scene.backend.advance(TIMING.ended_ttl - 60)
         assert scene.status() is Status.SUCCESS
         scene.backend.advance(120)
         assert scene.status() is None

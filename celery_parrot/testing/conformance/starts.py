@@ -42,6 +42,19 @@ class Starts(Conformance):
         assert scene.start(put_back=True).verdict is DUPLICATE
         assert scene.status() is None
 
+    def test_a_fire_that_ended_by_the_history_is_a_duplicate(self, scene: Scene) -> None:
+        """Its claim has expired; the broker delivers it once more."""
+        scene.running()
+        scene.finish()
+        scene.backend.advance(TIMING.ended_ttl + 60)
+        assert scene.status() is None
+        assert scene.start(token="t2").verdict is DUPLICATE
+
+    def test_a_stray_delivery_leaves_no_run_state(self, scene: Scene) -> None:
+        assert scene.start().verdict is RUN
+        scene.finish()
+        assert scene.c.run_states(["a"]) == {}
+
     def test_unknown_claim_over_its_deadline_expires(self, scene: Scene) -> None:
         assert scene.start(deadline=scene.due(1)).verdict is StartVerdict.EXPIRED
         assert scene.record().status is Status.EXPIRED
@@ -136,6 +149,14 @@ class Starts(Conformance):
         assert scene.c.renew_leases([lease]) == [True]
         scene.pass_time(TIMING.lease - 1)
         assert scene.start(token="t4", put_back=True).verdict is DUPLICATE
+
+    def test_a_lease_that_lapsed_in_a_silence_proves_nothing(self, scene: Scene) -> None:
+        """Renewed since the copy was put back, but not truly live."""
+        lease = scene.running()
+        scene.start(token="t2")
+        scene.c.renew_leases([lease])
+        scene.backend.advance(TIMING.lease + 5)
+        assert scene.start(token="t3", put_back=True).verdict is PUT_BACK
 
     # --- 7: the queue deadline ---
 

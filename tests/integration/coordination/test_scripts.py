@@ -9,7 +9,7 @@ import pytest
 
 from celery_parrot.coordination.redis import COMMANDS, PERMANENT_KEYS
 from celery_parrot.coordination.redis.scripts import script
-from celery_parrot.errors import Unreachable
+from celery_parrot.errors import MemoryLost, Unreachable
 from celery_parrot.model.fire import Namespace, Status
 from celery_parrot.model.plan import NotFired
 from celery_parrot.protocols import Drop, Lease, Memory, Outcome, Running
@@ -57,6 +57,16 @@ def test_scripts_survive_a_script_flush(redis_url: str, redis_client: Any) -> No
     scene.register()
     redis_client.script_flush()
     assert scene.commit(1).fires
+    coordinator.close()
+
+
+def test_a_call_that_finds_the_memory_gone_writes_nothing(redis_url: str, redis_client: Any) -> None:
+    coordinator = connect(redis_url)
+    scene = scene_of(coordinator)
+    redis_client.flushdb()
+    with pytest.raises(MemoryLost):
+        scene.commit(1)
+    assert redis_client.keys("*") == []
     coordinator.close()
 
 

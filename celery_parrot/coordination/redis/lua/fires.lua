@@ -1,6 +1,6 @@
 -- Claims, outbox, leases, history and run state: what most scripts share.
 --
--- fire:{text}   claim, JSON; expires claim_ttl after its last change
+-- fire:{text}   claim, JSON; expires claim_ttl after its last change, ended_ttl after its outcome
 -- pending       outbox: sorted set of claim texts by commit time
 -- leases        running fires: sorted set of claim texts by end of lease
 -- seen          beats: sorted set of owners by last sign of life
@@ -59,7 +59,8 @@ local function save(f)
       redis.call('ZREM', K('leases'), f.text)
     end
   end
-  redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'PX', conf.claim_ttl)
+  local life = ON_THE_WAY[c.status] and conf.claim_ttl or conf.ended_ttl
+  redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'PX', life)
   f.was = c.status
 end
 
@@ -116,13 +117,17 @@ local function prune_old(id)
   end
 end
 
+local function entry_of(id, moment)
+  local raw = redis.call('HGET', K('fires:' .. id), moment)
+  return raw and cjson.decode(raw) or nil
+end
+
 -- A claim that expired on the way (nobody looked for its whole life), rebuilt from its history entry if that has the
 -- status `status`, so that what became of it is recorded after all.
 local function rebuild(text, status)
   local moment = text:match('(%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.?%d*%+00:00.*)$')
   local id = moment and text:sub(1, #text - #moment - 1)
-  local raw = moment and redis.call('HGET', K('fires:' .. id), moment)
-  local entry = raw and cjson.decode(raw)
+  local entry = moment and entry_of(id, moment)
   if not entry or entry.status ~= status then
     return nil
   end

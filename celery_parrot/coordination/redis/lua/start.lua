@@ -47,13 +47,13 @@ local function meet(f, d)
   return { 'put_back', c.attempt, 0, conf.lease }
 end
 
-local function unknown(d)
+local function unknown(d, entry)
   return { text = d.text, id = d.id, moment = d.moment, was = 'sent', c = {
     moment = d.moment, name = d.name, kind = d.kind, origin = d.origin, status = 'sent', owner = '', owned = now,
     committed = now, tries = 0, attempt = d.attempt, sent_as = d.attempt, retries = d.retries, token = '',
     worker = '', reason = '',
     -- known to the history, it has been counted before its claim expired
-    counted = redis.call('HEXISTS', K('fires:' .. d.id), d.moment) == 1 or nil,
+    counted = entry and true or nil,
   } }
 end
 
@@ -63,10 +63,12 @@ local function start(d)
   end
   local f = load(d.text)
   if not f then -- 2
-    if d.put_back then
+    local entry = entry_of(d.id, d.moment)
+    local ended = entry and entry.committed and not ON_THE_WAY[entry.status] and entry.status ~= 'unknown'
+    if d.put_back or ended then
       return { 'duplicate', d.attempt, 0, 0 }
     end
-    return open(unknown(d), d)
+    return open(unknown(d, entry), d)
   end
   local c = f.c
   if not ON_THE_WAY[c.status] and c.status ~= 'unknown' then -- 3
