@@ -14,7 +14,7 @@ from typing import Any
 
 from celery import Celery, Task
 
-from celery_parrot.cli.demo import journal
+from celery_parrot.cli.demo import app_names, journal
 from celery_parrot.cli.demo.app_names import DIRECTORY, JOURNAL, REDIS, SCHEDULER, START
 from celery_parrot.cli.demo.examples import AGENT, NAME, Example, examples, fails_by_design
 from celery_parrot.clock import SystemClock
@@ -48,7 +48,10 @@ app.conf.update(
     parrot_name=_name,
     parrot_kinds={AGENT: {"task": "demo.ask"}},
     beat_schedule={example.name: entry(example) for example in examples(_start)},
-    task_default_queue=_name,
+    # All of the broker's keys and channels under a name of the demo's own: on a server that others use, its worker and
+    # Flower then neither hear nor are heard by theirs, and everything can be removed.
+    broker_transport_options={"global_keyprefix": app_names.key_prefix(_name)},
+    task_default_queue="demo",
     task_track_started=True,
     worker_prefetch_multiplier=1,
     broker_connection_retry_on_startup=True,

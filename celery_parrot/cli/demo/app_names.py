@@ -7,5 +7,11 @@ REDIS = "PARROT_DEMO_REDIS"
 SCHEDULER = "PARROT_DEMO_NAME"
 START = "PARROT_DEMO_START"
 
+
+def key_prefix(name: str) -> str:
+    """What every key of the demo's broker begins with."""
+    return f"{name}:"
+
+
 JOURNAL = "journal.jsonl"
 """What the tasks write, in the demo's directory. See :mod:`.journal`."""

@@ -55,10 +55,8 @@ def _report(result: Count, late: tuple[float, float] | None, as_json: bool) -> N
     if late:
         click.echo(f"Sent after the due time: half within {late[0] * 1000:.0f} ms, 99% within {late[1] * 1000:.0f} ms.")
     if result.failing_due:
-        click.echo(
-            "Counted apart: fails-at-times, which fails every other time on purpose "
-            f"(due {result.failing_due} times, failed {result.failing_failed} times)."
-        )
+        counts = f"{result.failing_due} due, {result.failing_failed} failed"
+        click.echo(f"fails-at-times, which fails on purpose, is counted apart ({counts}).")
     for problem in result.problems[:20]:
         click.echo(f"Does not agree: {problem}.")
     if len(result.problems) > 20:

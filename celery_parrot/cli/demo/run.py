@@ -81,8 +81,7 @@ class Play:
 
     def _heading(self) -> str:
         of = "" if math.isinf(self._seconds) else f" of {self._seconds:g}"
-        pages = f"   Flower: {self._stage.flower_url}" if self._stage.flower_url else ""
-        return f"celery-parrot demo   {min(self._passed, self._seconds):.0f}{of} s   Ctrl-C ends it{pages}"
+        return f"celery-parrot demo   {min(self._passed, self._seconds):.0f}{of} s   Ctrl-C ends it"
 
     def _processes(self) -> list[Process]:
         sent = self._watch.sent_by()
@@ -92,6 +91,8 @@ class Play:
             found.append(Process(beat, f"killed, {fires}" if beat == self._victim else fires, beat != self._victim))
         done = sum(record.status is Status.SUCCESS for record in self._watch.records.values())
         found.append(Process(WORKER, f"{done} done", True))
+        if self._stage.flower_url:
+            found.append(Process(FLOWER, self._stage.flower_url, True))
         return found
 
     def _kill_one(self) -> None:

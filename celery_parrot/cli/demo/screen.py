@@ -127,8 +127,8 @@ class LiveScreen(Screen):
         from rich.console import Group
         from rich.text import Text
 
-        # What is not the table: heading, processes, two blank lines, the table's head and rule, notes above it.
-        rows = max(3, min(20, self._console.height - 12))
+        # What is not the table: heading, processes, blank lines, the table's head and rule, notes above it.
+        rows = max(3, min(20, self._console.height - 13))
         return Group(Text(""), Text(picture.heading, style="bold"), _states(picture), _table(picture.watch, rows))
 
 
@@ -137,6 +137,8 @@ def _states(picture: Picture) -> Text:
 
     line = Text()
     for process in picture.processes:
+        last = process is picture.processes[-1] and process.state.startswith("http")
+        line.append("\n" if last else "")  # an address in a line of its own: it is long, and must stay in one piece
         line.append(f"{'●' if process.good else '✖'} {process.name} ", style="green" if process.good else "bold red")
         line.append(f"{process.state}   ", style="" if process.good else "red")
     return line

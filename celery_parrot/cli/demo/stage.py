@@ -27,7 +27,7 @@ from celery_parrot.protocols import Coordinator
 BEATS = ("beat-1", "beat-2")
 WORKER, FLOWER = "worker", "flower"
 _READY_WITHIN = 30.0
-_FOREIGN = ("CELERY_", "SCHEDULER_", "PARROT_", "FLOWER_")
+_FOREIGN = ("CELERY_", "SCHEDULER_", "FLOWER_")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +170,7 @@ def environment(url: str, directory: Path, name: str, start: datetime) -> Mappin
     return {
         **kept,
         "PYTHONUNBUFFERED": "1",
+        "TMPDIR": str(directory),  # a pool that is killed leaves a directory behind: here, where it goes with the rest
         # A source tree that is not installed must be found from the children's directory too.
         "PYTHONPATH": os.pathsep.join(filter(None, [_root(), os.environ.get("PYTHONPATH")])),
         app_names.DIRECTORY: str(directory),
@@ -196,13 +197,13 @@ def open_coordinator(url: str, name: str) -> Coordinator:
 
 
 def remove_traces(url: str, namespace: Namespace) -> None:
-    """Delete the demo's keys and queue from a server that goes on to be used."""
+    """Delete all that the demo put into a server that goes on to be used."""
     from kombu import Connection
 
     with Connection(url) as connection:
+        # kombu's own client: of this package only the coordination room speaks Redis.
         channel: Any = connection.default_channel
-        channel.queue_delete(namespace.name)
-        # kombu's own client: this package speaks Redis in its coordination room only.
-        client = channel.client
-        keys = [*client.scan_iter(match=f"{namespace.prefix}*", count=1000), f"_kombu.binding.{namespace.name}"]
-        client.delete(*keys)
+        for prefix in (namespace.prefix, app_names.key_prefix(namespace.name)):
+            keys = list(channel.client.scan_iter(match=f"{prefix}*", count=1000))
+            if keys:
+                channel.client.delete(*keys)
