@@ -1,0 +1,1 @@
+"""Alembic's environment for our tables. See :mod:`celery_parrot.stores.sql.migrate`."""
