@@ -15,6 +15,7 @@ from celery_parrot.runtime.config import describe, load
 from celery_parrot.runtime.entries import Source
 from celery_parrot.runtime.entry_fields import CELERY_KEYS
 from celery_parrot.runtime.parrot import beat_of
+from celery_parrot.runtime.stopping import Shield
 from celery_parrot.runtime.wiring import Beat
 
 logger = logging.getLogger("celery_parrot")
@@ -48,6 +49,10 @@ class ParrotScheduler(Scheduler):
 
     # --- set up ---
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._shield = Shield()
+        super().__init__(*args, **kwargs)
+
     def setup_schedule(self) -> None:
         """Collect the schedules and put the beat together. Opens no connection."""
         try:
@@ -76,6 +81,8 @@ class ParrotScheduler(Scheduler):
     def _show(self, name: str, entry: object) -> None:
         """Note it for :attr:`schedule`, which is for looking at; one that cannot be shown is left out."""
         fields = entry if isinstance(entry, Mapping) else getattr(entry, "__dict__", {})
+        if not fields.get("task"):
+            return
         try:
             own = {key: value for key, value in fields.items() if key in CELERY_KEYS}
             self.schedule[name] = self.Entry(**{**own, "name": name, "app": self.app})
@@ -91,20 +98,21 @@ class ParrotScheduler(Scheduler):
             return float(self.max_interval)
         self._ticking = True
         try:
-            self._turn(beat)
+            if self._next_at - beat.clock.monotonic() < _TOO_SHORT:
+                with self._shield():
+                    self._turn(beat)
+            left = self._next_at - beat.clock.monotonic()
+            if left >= _TOO_SHORT and beat.wake.wait(min(left, SLICE)):
+                self._next_at = beat.clock.monotonic()
         finally:
             self._ticking = False
         return 0.0
 
     def _turn(self, beat: Beat) -> None:
-        if self._next_at - beat.clock.monotonic() < _TOO_SHORT:
-            pause = min(self._tick(beat), float(self.max_interval))
-            self._next_at = beat.clock.monotonic() + pause
-            if not self._ready:
-                self._announce(beat)
-        left = self._next_at - beat.clock.monotonic()
-        if left >= _TOO_SHORT and beat.wake.wait(min(left, SLICE)):
-            self._next_at = beat.clock.monotonic()
+        pause = min(self._tick(beat), float(self.max_interval))
+        self._next_at = beat.clock.monotonic() + pause
+        if not self._ready:
+            self._announce(beat)
 
     def _tick(self, beat: Beat) -> float:
         try:
@@ -138,11 +146,12 @@ class ParrotScheduler(Scheduler):
     def close(self) -> None:
         """Leave, so that the other beats take over at once, and let go of every connection. May be repeated.
 
-        Celery calls this from its signal handler too, in the middle of a tick: then the connections are in use, the
-        tick is about to be abandoned by SystemExit, and Celery calls again.
+        Celery calls this from its signal handler too, in the middle of :meth:`tick`: then the connections are in
+        use, the tick is about to be abandoned by SystemExit, and Celery calls again.
         """
         if self._ticking:
             return
+        self._shield.remove()
         beat, self._beat = self._beat, None
         if beat is not None:
             beat.close(CLOSE_WITHIN)
