@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from celery_parrot.errors import InvalidSchedule
 
 from .base import Trigger
+from .instants import utc
 
 _MICROSECOND = timedelta(microseconds=1)
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
     """``trigger`` from ``start_at`` to ``end_at``, both inclusive, by due time and before jitter. Rules BND-1, JIT-2.
 
-    :ivar start_at: aware; None: from ever. :ivar end_at: aware; None: for ever.
+    :ivar start_at: UTC, given in any zone; None: from ever. ``end_at`` likewise; None: for ever.
     :raises InvalidSchedule: if ``end_at`` lies before ``start_at``.
     """
 
@@ -32,6 +32,8 @@ class Bounded:
             value = getattr(self, key)
             if value is not None and value.tzinfo is None:
                 raise InvalidSchedule(key, value, "must say its time zone")
+            # Two instants of one zone are compared by their readings, which a repeated hour has twice.
+            object.__setattr__(self, key, None if value is None else utc(value))
         if self.start_at is not None and self.end_at is not None and self.end_at < self.start_at:
             raise InvalidSchedule("end_at", self.end_at, f"lies before start_at {self.start_at.isoformat()}")
 
@@ -42,16 +44,15 @@ class Bounded:
 
     def next_after(self, t: datetime) -> datetime | None:
         """The smallest due time strictly after ``t`` within the bounds, in UTC."""
+        t = utc(t)
         if self.start_at is not None and t < self.start_at:
-            start = self.start_at.astimezone(UTC)
-            t = start - _MICROSECOND if start > _EARLIEST else start
+            t = self.start_at - _MICROSECOND
         due = self.trigger.next_after(t)
         return None if due is None or (self.end_at is not None and due > self.end_at) else due
 
     def latest_at(self, t: datetime) -> datetime | None:
         """The greatest due time at or before ``t`` within the bounds, in UTC."""
-        if self.end_at is not None and t > self.end_at:
-            t = self.end_at
+        t = utc(t) if self.end_at is None else min(utc(t), self.end_at)
         due = self.trigger.latest_at(t)
         return None if due is None or (self.start_at is not None and due < self.start_at) else due
 
@@ -63,7 +64,7 @@ class Bounded:
         """The trigger's sentence with the bounds."""
         words = self.trigger.describe().removesuffix(".")
         if self.start_at is not None:
-            words += f", from {self.start_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+            words += f", from {self.start_at:%Y-%m-%d %H:%M:%S} UTC"
         if self.end_at is not None:
-            words += f", until {self.end_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+            words += f", until {self.end_at:%Y-%m-%d %H:%M:%S} UTC"
         return words + "."

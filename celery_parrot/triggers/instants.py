@@ -17,6 +17,7 @@ MAX_SECOND = 253_402_300_799
 FIFTY_YEARS = 50 * 366 * DAY
 """How far a search looks before it says that nothing more will come, in seconds."""
 
+_EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -35,6 +36,14 @@ def micros_of(t: datetime) -> int:
     :raises TypeError: if ``t`` is naive.
     """
     return (t - EPOCH) // _MICROSECOND
+
+
+def utc(t: datetime) -> datetime:
+    """Aware ``t`` in UTC; the first or last instant of the calendar if it lies beyond."""
+    try:
+        return t.astimezone(UTC)
+    except OverflowError:
+        return _EARLIEST if t.year == 1 else _LATEST
 
 
 def instant(seconds: int) -> datetime | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from .zones import Zone, zone
 
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
 _SECOND = timedelta(seconds=1)
+_LARGEST = 10**12
 COMMON = frozenset({"tz", "timezone", "dst_gap", "dst_fold"})
 
 
@@ -158,6 +158,8 @@ def number(key: str, value: Any) -> float | int:
             value = float(value) if not value.strip().lstrip("-").isdecimal() else int(value)
         except ValueError:
             raise InvalidSchedule(key, value, "must be a number") from None
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         raise InvalidSchedule(key, value, "must be a number")
+    if not -_LARGEST <= value <= _LARGEST:
+        raise InvalidSchedule(key, value, f"must be a number from -{_LARGEST} to {_LARGEST}")
     return value

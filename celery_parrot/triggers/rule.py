@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -35,6 +36,7 @@ _TIME_PARTS = {"BYHOUR": "hour", "BYMINUTE": "minute", "BYSECOND": "second"}
 _WEEKDAYS = ("SU", "MO", "TU", "WE", "TH", "FR", "SA")
 _MOST_A_DAY = 100
 _MOST_COUNTED = 10_000
+_MOST_LOOKS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +261,32 @@ def _expand(parts: tuple[tuple[str, str], ...], dtstart: datetime, year: int) ->
     """The readings of one year, by dateutil."""
     begin, end = datetime(year, 1, 1), datetime(year, 12, 31, 23, 59, 59)  # noqa: DTZ001 - readings have no zone
     rule = rrulestr(_text(parts), dtstart=_moved(dict(parts), dtstart, begin))
-    assert isinstance(rule, rrule)
-    return tuple(_reading(at) for at in rule.replace(until=end) if at >= begin)
+    rule.__class__ = _PatientRule
+    found: list[int] = []
+    with suppress(_Enough):
+        for at in rule:
+            if at > end:
+                break
+            if at >= begin:
+                found.append(_reading(at))
+    return tuple(found)
+
+
+class _Enough(Exception):
+    """Nothing has matched for years."""
+
+
+class _PatientRule(rrule):
+    """dateutil looks at UNTIL only when something matches, and else walks on to year 9999. It reads this attribute once
+    or twice for each year it comes to; the walk to the year wanted takes five at most.
+    """
+
+    @property
+    def _byweekno(self) -> object:
+        self.__dict__["looked"] = looked = self.__dict__.get("looked", 0) + 1
+        if looked > _MOST_LOOKS:
+            raise _Enough
+        return self.__dict__["_byweekno"]
 
 
 def _moved(parts: dict[str, str], dtstart: datetime, begin: datetime) -> datetime:

@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 
 from .base import Trigger
-from .instants import MICRO
+from .instants import FIFTY_YEARS, MICRO
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -28,9 +28,8 @@ def jitter_of(
     """
     if not jitter:
         return timedelta(0)
-    micros = jitter // _MICROSECOND if isinstance(jitter, timedelta) else int(jitter * MICRO)
-    if gap is not None:
-        micros = min(micros, gap // _MICROSECOND)
+    micros = jitter // _MICROSECOND if isinstance(jitter, timedelta) else round(jitter * MICRO)
+    micros = min(micros, FIFTY_YEARS * MICRO if gap is None else gap // _MICROSECOND)
     if micros <= 0:
         return timedelta(0)
     return timedelta(microseconds=draw("jitter", schedule_id, due_at.astimezone(UTC).isoformat()) % micros)

@@ -2,7 +2,7 @@
 
 ``zoneinfo`` answers "what is the offset at t" but not "when does it change". The changes are found by probing every
 three days and bisecting, a year at a time and only for years that are asked for; every zone keeps what it found. The
-shortest time after which any zone has returned to an offset since 1900 is just under a week (America/Boa_Vista in 2000);
+shortest time after which any zone has returned to an offset since 1900 is just under a week (America/Boa_Vista, 2000);
 a test reads the tz database itself and proves that no change is overlooked.
 """
 

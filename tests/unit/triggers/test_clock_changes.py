@@ -140,7 +140,7 @@ def test_a_daily_nine_oclock_is_23_24_or_25_hours_apart() -> None:
 
 
 def test_continuous_runs_on_in_real_time() -> None:
-    """DST-4: New York, the repeated hour of 7 November 2027 is 05:00Z to 07:00Z, the gap of 14 March begins at 07:00Z."""
+    """DST-4: in New York 05:00Z to 07:00Z of 7 November 2027 is one hour twice, 14 March has its gap at 07:00Z."""
     quarter = build("cron", {"expr": "*/15 * * * *", "tz": "America/New_York"})
     t = datetime(2027, 11, 7, 5, tzinfo=UTC)
     assert _walk(quarter, t - MICROSECOND, 8) == [t + n * timedelta(minutes=15) for n in range(8)]

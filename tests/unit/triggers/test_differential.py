@@ -1,4 +1,4 @@
-"""The cron evaluator against cronsim, and against the minute scan where cronsim does not know the grammar or is wrong itself."""
+"""The cron evaluator against cronsim, and against the minute scan where cronsim lacks the grammar or is wrong."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PatientCronSim(CronSim):
 
 
 def by_cronsim(text: str, zone: str, after: datetime) -> list[datetime] | None:
-    """Ten due times; None if cronsim is stuck. From within a repeated hour it goes back, so it starts two days early."""
+    """Ten due times; None if cronsim is stuck. From a repeated hour it goes back, so it starts two days early."""
     found: list[datetime] = []
     try:
         for local in PatientCronSim(text, (after - 2 * DAY).astimezone(ZoneInfo(zone))):
