@@ -79,7 +79,7 @@ def _behaves_like(obj: BaseSchedule, known: type[BaseSchedule]) -> bool:
 
 def _schedule(obj: Any, app_timezone: str | tzinfo) -> tuple[str, Mapping[str, Any]]:
     if not isinstance(obj.run_every, timedelta):
-        raise InvalidSchedule("schedule", obj, "has no run_every")
+        raise InvalidSchedule("run_every", obj.run_every, "must be seconds or a timedelta")
     return "interval", {"seconds": obj.run_every.total_seconds()}
 
 
