@@ -16,6 +16,7 @@ from celery_parrot.protocols import (
     Drop,
     Grant,
     Hold,
+    Lease,
     Limit,
     LimitReply,
     LimitRequest,
@@ -206,6 +207,18 @@ class LimitsConformance(Conformance):
         assert self.ask(scene, 4, KIND).grant is SKIPPED
         assert scene.finish(1, "t1").named == (scene.key(2),)
 
+    def test_an_outcome_while_quiet_names_nobody(self, scene: Scene, backend: Backend) -> None:
+        self.grants(scene, [(1, (GPU,)), (2, (GPU,))])
+        mirror = scene.sweep()
+        backend.flush()
+        scene.c.remember(Memory(line=mirror.line))
+        scene.c.remember_running([Running(delivery=scene.delivery(1), started_at=scene.base, holds=(GPU,))])
+        assert scene.finish(1).named == ()
+        assert scene.status(2) is Status.WAITING
+        scene.pass_time(TIMING.lease + 1)
+        scene.c.reap()
+        assert scene.status(2) is Status.PENDING
+
     def test_what_a_quiet_time_held_up_goes_on_with_the_reaper(self, scene: Scene, backend: Backend) -> None:
         self.grants(scene, [(1, (GPU,)), (2, (GPU,))])
         mirror = scene.sweep()
@@ -219,7 +232,5 @@ class LimitsConformance(Conformance):
         return [waiting.fire.key for waiting in scene.sweep().line]
 
 
-def _lease(scene: Scene, n: int) -> Any:
-    from celery_parrot.protocols import Lease
-
+def _lease(scene: Scene, n: int) -> Lease:
     return Lease(scene.key(n), f"t{n}")
