@@ -63,6 +63,9 @@ class WallClock:
             elif found is None:
                 return None
             else:
+                there = self._plain(found, stretch.offset)
+                if there is not None:
+                    return there
                 second = max(stretch.end, found - _MARGIN)
         return None
 
@@ -83,7 +86,17 @@ class WallClock:
             elif found is None:
                 return None
             else:
+                there = self._plain(found, stretch.offset)
+                if there is not None:
+                    return there
                 second = min(stretch.start - 1, found + _MARGIN)
+        return None
+
+    def _plain(self, reading: int, offset: int) -> int | None:
+        """The second at which the clock shows ``reading``, if it shows it exactly once: no change is near."""
+        start, end, there, before, after = self.zone.stretch(reading - offset)
+        if start + max(there, before) <= reading < end + min(there, after):
+            return reading - there
         return None
 
     def moved(self, stretch: Stretch) -> bool:

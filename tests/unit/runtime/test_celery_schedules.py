@@ -181,7 +181,7 @@ def test_a_star_keeps_its_class_through_a_clock_change() -> None:
 
 def test_a_crontab_with_its_own_zone_keeps_it() -> None:
     obj = crontab(0, 9)
-    obj.tz = ZoneInfo("Asia/Tokyo")  # type: ignore[assignment]
+    obj.tz = ZoneInfo("Asia/Tokyo")  # type: ignore[misc, assignment]
     assert to_trigger(obj, "UTC", anchor=START).next_after(START) == START.replace(day=2)
 
 
