@@ -146,7 +146,7 @@ class Lifecycle:
         # The coordinator's own clock where it said something; ours is only a stand-in.
         until = reply.lease_until
         started = self._clock.now() if until is None else until - timedelta(seconds=self.lease)
-        running = Running(delivery=delivery, started_at=started, attempt=reply.attempt)
+        running = Running(delivery=delivery, started_at=started, attempt=reply.attempt, holds=reply.holds)
         with self._lock:
             if not self._state.runs:
                 self._state.renew_at = asked + self.lease / 3

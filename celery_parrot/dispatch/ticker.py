@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from celery_parrot.clock import Clock
@@ -102,7 +102,8 @@ class Ticker:
         self._reading: Reading | None = None
         self._beats: tuple[Beat, ...] = ()
         self._next_sweep = self._next_reap = self._next_unrouted = clock.monotonic()
-        self._last_tick = self._swept = clock.monotonic()
+        self._swept_at: datetime | None = None
+        self._last_tick = clock.monotonic()
 
     # -- what people drive --
 
@@ -180,7 +181,7 @@ class Ticker:
     def _sweep(self) -> None:
         reply = self._observe(lambda: self._coordinator.sweep(self._beat()))
         self._beats = reply.beats
-        self._swept = self._clock.monotonic()
+        self._swept_at = reply.reading.now
         # A reading that contradicts the others is settled by the next one: soon.
         interval = min(self._settings.sync_interval, 1.0) if self._time.steady else _SETTLE
         self._next_sweep = self._clock.monotonic() + min(interval, self._until_orphans(reply))
@@ -262,12 +263,12 @@ class Ticker:
     def _remember(self, lost: MemoryLost) -> bool:
         """Put back what this beat knows. True: go on at once."""
         registrations, marks = self._stores.remembered()
-        old = self._mirror_is_old(lost)
         memory = Memory(
             registrations=tuple(registrations),
             marks=tuple(marks),
-            outbox=() if old else self._outbox.mirror,
-            line=() if old else self._outbox.line,
+            outbox=self._outbox.mirror,
+            line=self._outbox.line,
+            seen_at=self._swept_at,
         )
         try:
             self._observe(lambda: self._coordinator.remember(memory))
@@ -283,14 +284,6 @@ class Ticker:
         )
         self._events.emit(Event(events.MEMORY_LOST, logging.ERROR, text, fields))
         return True
-
-    def _mirror_is_old(self, lost: MemoryLost) -> bool:
-        """Whether this beat was out of touch while others looked after the outbox: what it last saw there has been
-        sent since, and would be sent again if it were put back."""
-        timing = self._coordinator.timing
-        if self._clock.monotonic() - self._swept <= timing.heartbeat:
-            return False
-        return bool(lost.epoch) or any(beat.owner != self._identity.owner for beat in self._beats)
 
     # -- time --
 

@@ -42,6 +42,7 @@ from celery_parrot.protocols.outbox import (
     SweepReply,
 )
 from celery_parrot.protocols.runs import (
+    SAME_AGE,
     WORKER_LOST,
     Delivery,
     FinishReply,
@@ -67,6 +68,7 @@ from celery_parrot.protocols.timing import Reading, Timing
 
 __all__ = [
     "IN_FLIGHT_SKIP_OUTPUT_KEY",
+    "SAME_AGE",
     "SLOTS",
     "WORKER_LOST",
     "Advance",

@@ -112,15 +112,25 @@ class Reaped:
     named: tuple[FireKey, ...] = ()
 
 
+SAME_AGE: Final = 1.5
+"""Seconds by which the sweeps of two living beats may lie apart."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """What a beat remembers for a coordinator that forgot: its marks (by schedule id, with the registrations they
-    belong to), the outbox and the line as last swept."""
+    belong to), the outbox and the line as last swept.
+
+    :ivar seen_at: when that was, by the coordinator's clock. The freshest memory counts: one that is older by more
+        than :data:`SAME_AGE` adds nothing to outbox and line, and what an older one added before is taken back, for
+        it has been sent since.
+    """
 
     registrations: tuple[Registration, ...] = ()
     marks: tuple[Mark, ...] = ()
     outbox: tuple[Fire, ...] = ()
     line: tuple[Waiting, ...] = ()
+    seen_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

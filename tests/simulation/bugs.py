@@ -9,11 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
-from celery_parrot.coordination.memory import outbox, runs
+from celery_parrot.coordination.memory import memory, outbox, runs
 from celery_parrot.coordination.memory.space import Claim, Space
 from celery_parrot.dispatch.outbox import Outbox, Ticket
-from celery_parrot.dispatch.ticker import Ticker
-from celery_parrot.errors import MemoryLost
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.protocols import CommitReply, Delivery, FinishReply, FinishVerdict, Hold, Outcome, StartReply
@@ -112,9 +110,9 @@ def _take_anything(space: Space, hold: Hold, owner: str) -> Fire | None:
     return space.change(claim, status=Status.PENDING, owner=owner, owned_at=space.now, tries=claim.fire.tries + 1)
 
 
-def _never_old(self: Ticker, lost: MemoryLost) -> bool:
+def _always_fresh(space: Space, seen_at: datetime | None) -> bool:
     """What a beat saw long ago is put back, too."""
-    return False
+    return True
 
 
 # --- workers ---
@@ -183,7 +181,7 @@ BUGS: Mapping[str, Bug] = {
         Bug("renew without comparing the hold", lambda: _patched(outbox, "renew", _renew_anything), quick=False),
         Bug("takeover judged during an outage", lambda: _patched(outbox, "takeable", _takeable_during_an_outage)),
         Bug("takeover without comparing the hold", lambda: _patched(outbox, "take", _take_anything)),
-        Bug("a stale mirror is put back", lambda: _patched(Ticker, "_mirror_is_old", _never_old), quick=False),
+        Bug("a stale mirror is put back", lambda: _patched(memory, "_is_fresh", _always_fresh), quick=False),
         Bug("Start without a token per delivery", lambda: _patched(runs, "start", _start_without_token)),
         Bug("Start judges during an outage", lambda: _patched(runs, "start", _start_during_an_outage)),
         Bug("Start opens an ended fire", lambda: _patched(runs, "start", _start_ended)),

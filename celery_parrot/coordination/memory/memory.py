@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from celery_parrot.clock import new_id
 from celery_parrot.coordination.memory import limits, records
 from celery_parrot.coordination.memory.space import ScheduleState, Space
 from celery_parrot.model.fire import Fire, Status
 from celery_parrot.model.state import RunState
-from celery_parrot.protocols import Mark, Memory, Registration, Running
+from celery_parrot.protocols import SAME_AGE, Mark, Memory, Registration, Running
 
 
 def attach(space: Space) -> None:
@@ -36,13 +37,37 @@ def restore(space: Space, memory: Memory) -> None:
     registrations = {r.schedule_id: r for r in memory.registrations}
     for mark in memory.marks:
         _restore_mark(space, mark, registrations.get(mark.schedule_id))
+    if not _is_fresh(space, memory.seen_at):
+        return
     for fire in memory.outbox:
         if space.claim(fire.key) is None and fire.status is Status.PENDING:
+            space.mirrored.add(fire.key)
             claim = space.add(fire)
             space.change(claim)
             records.record(space, claim)
     for waiting in memory.line:
-        limits.restore_waiting(space, waiting)
+        if space.claim(waiting.fire.key) is None:
+            space.mirrored.add(waiting.fire.key)
+            limits.restore_waiting(space, waiting)
+
+
+def _is_fresh(space: Space, seen_at: datetime | None) -> bool:
+    """False for a memory older than another that was put back; a fresher one takes back what older ones added."""
+    if seen_at is None or space.mirror_of is None:
+        space.mirror_of = seen_at or space.mirror_of
+        return True
+    ahead = (seen_at - space.mirror_of).total_seconds()
+    if ahead > SAME_AGE and space.quiet:
+        for key in sorted(space.mirrored):
+            claim = space.claim(key)
+            if claim is not None and claim.fire.status in (Status.PENDING, Status.WAITING):
+                limits.release(space, claim)
+                space.outbox.discard(key)
+                del space.claims[key]
+                space.history.get(key.schedule_id, {}).pop(key.moment, None)
+        space.mirrored.clear()
+    space.mirror_of = max(seen_at, space.mirror_of)
+    return ahead >= -SAME_AGE
 
 
 def _restore_mark(space: Space, mark: Mark, registration: Registration | None) -> None:

@@ -75,6 +75,8 @@ class Space:
         self.judge_from = BEGINNING
         self.quiet_until = BEGINNING
         self.remembered = False
+        self.mirror_of: datetime | None = None  # the freshest memory that was put back in this epoch
+        self.mirrored: set[FireKey] = set()  # what came from memories
         # data
         self.claims: dict[FireKey, Claim] = {}
         self.outbox: set[FireKey] = set()
@@ -118,6 +120,7 @@ class Space:
 
     def new_epoch(self, epoch: str) -> None:
         self.epoch, self.made_on, self.remembered = epoch, self.run_id, False
+        self.mirror_of, self.mirrored = None, set()
 
     def keep_quiet(self) -> None:
         """Grant and judge nothing for one lease time, so that everybody can say what they remember."""
