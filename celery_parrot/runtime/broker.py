@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import select
 import socket
-from collections.abc import Callable
 from typing import Any
 
 from celery import Celery
@@ -15,74 +13,22 @@ from kombu import Connection, Producer
 from kombu.transport import pyamqp
 
 from celery_parrot.clock import Clock
+from celery_parrot.runtime.bounded import STEP, BoundedConnection, Budget, bounded_redis
 
 logger = logging.getLogger("celery_parrot")
 
 PUBLISH_BUDGET = 2.0
-"""Seconds one publish may take, connecting included: well within the heartbeat by which other beats judge this one."""
+"""Seconds that connecting may take, and one publish: well within the heartbeat by which other beats judge this one."""
 
-STEP = 1.0
-"""Seconds any one step may take: opening a socket, writing to it, waiting for one answer of a Redis."""
+_CONNECTED_IN_TIME = 0.8
+"""Seconds of connecting after which the message waits for the next try, so that both together stay under 3."""
 
 _BACKOFF_FIRST, _BACKOFF_CAP = 0.1, 1.0
 _VIRTUAL_TIMEOUTS = ("socket_timeout", "socket_connect_timeout")
 
 
 class BrokerDown(Exception):
-    """There is no connection, and it is too early to try again."""
-
-
-class Budget:
-    """A deadline on this process's monotonic clock."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._until = clock.monotonic()
-
-    def start(self, seconds: float) -> None:
-        """From now on ``seconds``."""
-        self._until = self._clock.monotonic() + seconds
-
-    def left(self) -> float:
-        """Seconds left, possibly below 0."""
-        return self._until - self._clock.monotonic()
-
-
-class BoundedConnection(pyamqp.Connection):
-    """py-amqp's connection, whose every wait for the broker ends with the budget.
-
-    Its own timeouts are per frame and absent from most calls (opening a channel, declaring a queue), so a broker that
-    stalls half-way through would hold the beat for ever.
-    """
-
-    def __init__(self, *args: Any, budget: Budget, **kwargs: Any) -> None:
-        self._budget = budget
-        super().__init__(*args, **kwargs)
-
-    def connect(self, callback: Callable[..., Any] | None = None) -> Any:
-        """Connect and shake hands within the budget."""
-        result = super().connect(callback)
-        self.transport.sock.settimeout(STEP)  # writes: a broker that reads nothing blocks them
-        return result
-
-    def blocking_read(self, timeout: float | None = None) -> Any:
-        """Read one frame. Asked not to wait, it looks first; a frame that has begun is read within the budget."""
-        left = self._budget.left()
-        if timeout == 0:
-            if not self._readable():
-                raise TimeoutError
-            timeout = left
-        timeout = left if timeout is None else min(timeout, left)
-        if timeout <= 0:
-            raise TimeoutError("the broker did not answer in time")
-        return super().blocking_read(timeout)
-
-    def _readable(self) -> bool:
-        if self.transport._read_buffer:
-            return True
-        poll = select.poll()
-        poll.register(self.transport.sock, select.POLLIN)
-        return bool(poll.poll(0))
+    """There is no connection to publish on now; nothing was sent."""
 
 
 class _Counting:
@@ -115,13 +61,17 @@ class Broker:
     def producer(self) -> Producer:
         """A producer on a live connection; starts the budget of one publish.
 
-        :raises BrokerDown: within the pause after a failure. Otherwise whatever connecting raises.
+        :raises BrokerDown: within the pause after a failure, and where connecting left no time to publish in (the
+            connection is kept: the next call is in time). Otherwise whatever connecting raises.
         """
         self._budget.start(PUBLISH_BUDGET)
         if self._producer is None:
             if self._clock.monotonic() < self._retry_at:
                 raise BrokerDown(self._last_error)
             self._connect()
+            if PUBLISH_BUDGET - self._budget.left() > _CONNECTED_IN_TIME:
+                raise BrokerDown("connected only now, over a slow network")
+            self._budget.start(PUBLISH_BUDGET)
         producer: Producer = self._producer
         return producer
 
@@ -179,6 +129,9 @@ class Broker:
         transport = connection.transport
         if isinstance(transport, pyamqp.Transport):
             setattr(transport, "Connection", functools.partial(BoundedConnection, budget=self._budget))  # noqa: B010
+        elif transport.driver_type == "redis":
+            bounded = bounded_redis(getattr(transport, "Channel"), self._budget)  # noqa: B009
+            setattr(transport, "Channel", bounded)  # noqa: B010
         connection.ensure_connection(max_retries=0)  # one try: between two of them it would sleep whole seconds
         counting = type("CountingProducer", (_Counting, self._app.amqp.Producer), {})
         self._producer = counting(connection.default_channel, auto_declare=False)

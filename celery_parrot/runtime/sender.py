@@ -71,8 +71,6 @@ class CelerySender:
         before = self._broker.published
         try:
             self._publish(message, producer)
-        except MessageNacked:
-            return SendResult(SendStatus.FAILED, "the queue rejected the message (full?)"), True
         except Exception as exc:
             if self._broker.published > before:
                 # The message is with the broker; what failed came after it (the task-sent event).
@@ -99,6 +97,8 @@ class CelerySender:
     # --- what went wrong ---
 
     def _fault(self, message: Message, exc: Exception) -> tuple[SendResult, bool]:
+        if isinstance(exc, MessageNacked) or isinstance(exc.__cause__, MessageNacked):
+            return SendResult(SendStatus.FAILED, "the queue rejected the message (full?)"), True
         if isinstance(exc, IrrecoverableChannelError):
             # The broker closed the channel over this one message. Others may go, on a new connection, at once.
             self._failed(exc)
