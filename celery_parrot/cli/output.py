@@ -17,6 +17,9 @@ from celery_parrot.cli.lazy import Verb
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
+_MAY_FOLD = {"name": 12, "when": 14, "what": 14, "clock change": 14}
+"""Columns whose text may be folded to fit the terminal, and how narrow they may become."""
+
 _COLOURS = {
     "success": "green",
     "alive": "green",
@@ -81,9 +84,10 @@ def _show_rich(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        # Words may fold where a sentence stands; a time, a status or a name in pieces cannot be read.
+        table.add_column(column, overflow="fold", no_wrap=column not in _MAY_FOLD, min_width=_MAY_FOLD.get(column))
     for row in rows:
         table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
     Console().print(table)
@@ -119,6 +123,19 @@ def instant(at: datetime | None, zone: tzinfo) -> str:
     fraction = f".{local.microsecond // 1000:03d}" if local.microsecond else ""
     offset = local.strftime("%z")
     return f"{local:%Y-%m-%d %H:%M:%S}{fraction} {offset[:3]}:{offset[3:5]}"
+
+
+def clock_time(at: datetime, zone: tzinfo) -> str:
+    """As :func:`instant`, without the offset: for a column whose head names the zone."""
+    return instant(at, zone)[:-7]
+
+
+def distance(at: datetime | None, now: datetime) -> str:
+    """``in 3 min`` or ``12 s ago``; empty for None."""
+    if at is None:
+        return ""
+    ahead = (at - now).total_seconds()
+    return f"in {seconds(ahead)}" if ahead >= 0 else f"{seconds(-ahead)} ago"
 
 
 def seconds(value: float | None) -> str:

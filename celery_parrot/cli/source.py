@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,6 +131,8 @@ class Source:
 
 def open_source(ctx: click.Context) -> Source:
     """The source for the app of ``celery -A app``."""
+    # What a beat would log of schedules and settings as it starts is not an answer to what was asked here.
+    logging.getLogger("celery_parrot").addHandler(logging.NullHandler())
     return Source(ctx.obj.app)
 
 
@@ -140,9 +143,15 @@ def opened(ctx: click.Context) -> Iterator[Source]:
     try:
         yield source
     except Unreachable as error:
-        raise click.ClickException(f"{source.where} cannot be reached: {error}.") from None
+        raise click.ClickException(out_of_reach(source, error)) from None
     finally:
         source.close()
+
+
+def out_of_reach(source: Source, error: Unreachable) -> str:
+    """One sentence, with the address once."""
+    cause = str(error).removeprefix(f"{source.settings.redis}: ").rstrip(".")
+    return f"{source.where} cannot be reached: {cause}."
 
 
 def coordinator_of(app: Celery) -> Coordinator:

@@ -27,7 +27,7 @@ def beats(ctx: click.Context, as_json: bool) -> None:
         show_json([{**plain(beat), "state": state} for beat, state in zip(found, states, strict=True)])
         return
     show(
-        ["state", "host", "pid", "version", "up for", "last seen", "clock is off by", "tzdata", "owner"],
+        ["state", "host", "pid", "version", "up for", "last seen", "clock off", "tzdata", "owner"],
         [
             (
                 state,
@@ -38,7 +38,7 @@ def beats(ctx: click.Context, as_json: bool) -> None:
                 f"{seconds((now - beat.seen).total_seconds())} ago",
                 seconds(beat.skew),
                 beat.tzdata,
-                beat.owner,
+                beat.owner[:8],
             )
             for beat, state in zip(found, states, strict=True)
         ],

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from celery_parrot.cli.output import instant, plain, seconds, show, show_json, verb
+from celery_parrot.cli.output import clock_time, plain, seconds, show, show_json, verb
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from celery_parrot.model.fire import FireRecord
+
+_T = TypeVar("_T")
 
 
 @verb("fires")
@@ -30,11 +33,15 @@ def fires(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
     if as_json:
         show_json([as_fields(record) for record in found])
         return
-    show(
-        ["due", "status", "late", "took", "attempt", "beat", "worker", "what"],
-        [_row(record, source.zone) for record in found],
-        empty=f"{name} has no fires yet.",
-    )
+    columns = [f"due ({source.zone})", "status", "late", "took", "try", "beat", "worker", "what"]
+    rows: list[Sequence[object]] = [_row(record, source.zone) for record in found]
+    if all(record.attempt == 1 for record in found):  # the usual case, and then a column less to read
+        columns, rows = _without(columns, 4), [_without(row, 4) for row in rows]
+    show(columns, rows, empty=f"{name} has no fires yet.")
+
+
+def _without(row: Sequence[_T], index: int) -> list[_T]:
+    return [*row[:index], *row[index + 1 :]]
 
 
 def as_fields(record: FireRecord) -> dict[str, object]:
@@ -51,7 +58,7 @@ def _row(record: FireRecord, zone: tzinfo) -> tuple[object, ...]:
     if record.started_at and record.finished_at:
         took = (record.finished_at - record.started_at).total_seconds()
     return (
-        instant(record.due_at, zone),
+        clock_time(record.due_at, zone),
         str(record.status),
         seconds(late),
         seconds(took),

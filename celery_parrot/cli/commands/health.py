@@ -66,6 +66,8 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
 
     from celery_parrot.cli.commands.beats import is_alive
     from celery_parrot.cli.lazy import in_a_sentence
+    from celery_parrot.cli.source import out_of_reach
+    from celery_parrot.errors import Unreachable
 
     answers: list[Health] = []
 
@@ -73,7 +75,8 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
         try:
             found, now = source.beats()
         except Exception as error:
-            answers.append(Health(healthy=False, coordinator=source.where, reason=in_a_sentence(error)))
+            reason = out_of_reach(source, error) if isinstance(error, Unreachable) else in_a_sentence(error)
+            answers.append(Health(healthy=False, coordinator=source.where, reason=reason.rstrip(".")))
             return
         alive = sum(is_alive(beat, now, source.heartbeat) for beat in found)
         silent = len(found) - alive

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from celery_parrot.cli.output import instant, plain, show, show_json, verb
+from celery_parrot.cli.output import distance, plain, show, show_json, verb
 from celery_parrot.model.state import RunState
 
 if TYPE_CHECKING:
@@ -29,28 +29,36 @@ def list_(ctx: click.Context, kind: str | None, as_json: bool) -> None:
         states = source.run_states()
         names = [each.name for each in source.schedules() if kind is None or each.kind == kind]
         found = [source.found(name) for name in names]
-        zone = source.zone
+        zone = str(source.zone)
     now = SystemClock().now()
     rows = [(each, states.get(each.schedule.schedule_id, RunState())) for each in found]
     if as_json:
         show_json([as_fields(each, state, now) for each, state in rows])
         return
     show(
-        ["name", "when", "kind", "state", "last due", "next due", "last outcome"],
+        ["name", "when", "kind", "state", "last due", "next due", "outcome"],
         [
             (
                 each.schedule.name,
-                each.trigger.describe().rstrip(".") if each.trigger else each.broken,
+                brief(each.trigger.describe(), zone) if each.trigger else each.broken,
                 each.schedule.kind,
                 state_of(each, state, now),
-                instant(state.last_due if state.run_count else None, zone),
-                instant(next_due(each, now), zone),
+                distance(state.last_due if state.run_count else None, now),
+                distance(next_due(each, now), now),
                 state.last_status,
             )
             for each, state in rows
         ],
         empty="No schedules." if kind is None else f"No schedules of kind {kind}.",
     )
+
+
+def brief(sentence: str, zone: str) -> str:
+    """The sentence of a trigger without what clock changes do to it, and without the app's own zone: ``next`` tells."""
+    what, _, rest = sentence.rstrip(".").partition(" (")
+    of = rest.rstrip(")").partition(",")[0]
+    what = what.partition(", counted from ")[0]
+    return what if of in ("", zone) else f"{what} ({of})"
 
 
 def state_of(found: Found, state: RunState, now: datetime) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from celery_parrot.cli.commands.fires import as_fields
-from celery_parrot.cli.output import aligned, instant, plain, seconds
+from celery_parrot.cli.commands.listing import brief
+from celery_parrot.cli.output import aligned, distance, instant, plain, seconds, show
 from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
 from celery_parrot.model.schedule import Policy, Schedule
+from celery_parrot.triggers import build
 
 DUE = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
 
@@ -55,3 +58,49 @@ def test_a_fire_has_its_key_as_fields() -> None:
     assert fields["due_at"] == "2026-03-29T00:30:00+00:00"
     assert (fields["status"], fields["origin"]) == ("success", "catch_up")
     assert "key" not in fields
+
+
+@pytest.mark.parametrize(
+    ("seconds_ahead", "text"), [(0, "in 0 ms"), (5400, "in 90 min"), (-3, "3.0 s ago"), (-200_000, "2 d ago")]
+)
+def test_distances_say_which_way(seconds_ahead: float, text: str) -> None:
+    assert distance(DUE + timedelta(seconds=seconds_ahead), DUE) == text
+    assert distance(None, DUE) == ""
+
+
+@pytest.mark.parametrize(
+    ("schedule_type", "config", "text"),
+    [
+        ("daily", {"hour": 3}, "Every day at 03:00"),
+        ("daily", {"hour": 3, "tz": "Asia/Tokyo"}, "Every day at 03:00 (Asia/Tokyo)"),
+        ("interval", {"seconds": 30}, "Every 30 seconds"),
+        ("once", {"run_date": "2030-01-01T00:00:00+00:00"}, "Once, at 2030-01-01 00:00:00 UTC"),
+    ],
+)
+def test_the_list_says_when_in_few_words(schedule_type: str, config: dict[str, object], text: str) -> None:
+    """What clock changes do is told where one schedule is looked at."""
+    assert brief(build(schedule_type, config, timezone="Europe/Madrid").describe(), "Europe/Madrid") == text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_on_a_terminal_only_prose_is_folded(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Times, names and statuses stay whole at 80 columns."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    row = (
+        "2026-11-30 20:27:41",
+        "success",
+        "5 ms",
+        "17 ms",
+        1,
+        "660aec34",
+        "celery@host",
+        "ZeroDivisionError: division",
+    )
+    show(["due (Europe/Madrid)", "status", "late", "took", "try", "beat", "worker", "what"], [row], empty="")
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert max(map(len, text.splitlines())) <= width
+    for cell in row[:-1]:
+        assert str(cell) in text
