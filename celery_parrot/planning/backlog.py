@@ -48,14 +48,12 @@ def plan(
     to the whole backlog. Boundaries are inclusive: exactly ``misfire_grace`` late still fires.
     """
     batch = max(batch, 2 * schedule.policy.catch_up_limit)
-    undecided, more = _undecided(schedule, trigger, mark, now, batch)
+    undecided, more = _undecided(schedule, trigger, mark, now, on_time, batch)
     if not undecided:
         return None
     if undecided[0].late <= timedelta(seconds=on_time):
         chosen, dropped = undecided, _NONE
     else:
-        if more:
-            undecided = _before_last_late(undecided, on_time)
         chosen, dropped = _by_policy(schedule, undecided, more)
     new_mark = max([item.due_at for item, _ in dropped] + [item.due_at for item in chosen])
     return Plan(
@@ -75,25 +73,20 @@ def plan(
 
 
 def _undecided(
-    schedule: Schedule, trigger: Trigger, mark: datetime, now: datetime, batch: int
+    schedule: Schedule, trigger: Trigger, mark: datetime, now: datetime, on_time: float, batch: int
 ) -> tuple[list[_Undecided], bool]:
+    """Cut only before one that is late, so that the next plan, too, sees a backlog and not an ordinary tick."""
     found: list[_Undecided] = []
     due_at = trigger.next_after(mark)
     while due_at is not None:
         late = now - sending_at(schedule, trigger, due_at)
         if late < timedelta(0):
             break
-        if len(found) == batch:
+        if len(found) >= batch and late > timedelta(seconds=on_time):
             return found, True
         found.append(_Undecided(due_at, late))
         due_at = trigger.next_after(due_at)
     return found, False
-
-
-def _before_last_late(undecided: list[_Undecided], on_time: float) -> list[_Undecided]:
-    """Leave one late due time to the next plan, so that it, too, sees a backlog and not an ordinary tick."""
-    late = sum(item.late > timedelta(seconds=on_time) for item in undecided)
-    return undecided[: max(1, late - 1)]
 
 
 def _origin(item: _Undecided, on_time: float) -> Origin:
