@@ -226,6 +226,7 @@ class Outbox:
         taken = self._proven([fire for fire in taken if _identity(fire) not in self._sent])
         tickets: list[Ticket] = []
         drops: list[tuple[Hold, Status, str]] = []
+        ours = {fire.key for fire in fires if fire.owner == self._owner}
         for fire in taken:
             due = known[fire.key.schedule_id]
             if (end := _obsolete(fire, due, now)) is not None:
@@ -234,9 +235,16 @@ class Outbox:
                 self._tell(name, logging.WARNING, f"not sent: {end[1]}", fire, reason=end[1])
             else:
                 tickets.append(Ticket(fire, due, since))
-                self._tell(events.TAKEN_OVER, logging.INFO, f"taken from the outbox, try {fire.tries}", fire)
+                self._tell_taken(fire, own=fire.key in ours)
         self._drop(drops)
         self.send(tickets)
+
+    def _tell_taken(self, fire: Fire, *, own: bool) -> None:
+        """A publish that failed, or a commit whose answer was lost, is no takeover: the fire was ours all along."""
+        if own:
+            self._tell(events.TRIED_AGAIN, logging.INFO, f"still in the outbox, try {fire.tries}", fire)
+        else:
+            self._tell(events.TAKEN_OVER, logging.INFO, f"taken over from another beat, try {fire.tries}", fire)
 
     def _proven(self, fires: Sequence[Fire]) -> list[Fire]:
         """Those whose commit is certain. Where a store cannot be asked, its fires stay in the outbox."""

@@ -39,6 +39,7 @@ CLOCK_STEP: Final = "clock-step"
 SEND_FAILED: Final = "send-failed"
 STORE_FAILED: Final = "store-failed"
 TAKEN_OVER: Final = "fire-taken-over"
+TRIED_AGAIN: Final = "fire-tried-again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,8 @@ def test_a_worker_without_parrot(lab: Lab, private_redis: PrivateRedis, pool: st
     found.assert_exact(lab.explain)  # it would be lost once it is disabled
     assert lab.journal.of("slow", "done")
     lab.assert_quiet("[fire-reaped]", "[fire-expired]", "[schedule-disabled]", "[fire-taken-over]", "abandoned")
+    for beat in beats:
+        assert beat.terminate() == 0
     statuses = {str(record.status) for name in (*lab.names, "slow", "failing") for record in lab.history(name)}
     assert statuses == {"sent"}, f"the story of these fires ends at sent, not {statuses}"
 

@@ -85,6 +85,7 @@ def test_the_broker_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakePro
     meanwhile = within(window.dues(), begin, end)
     assert meanwhile
     assert "[send-failed]" in lab.logs(beats), "no beat has reported that the broker is away"
+    lab.assert_quiet("[fire-taken-over]", "[fire-reaped]", "Traceback")
     lab.check_outcomes(window)
 
 
