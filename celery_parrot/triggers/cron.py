@@ -27,6 +27,8 @@ MACROS = {
     "@hourly": "0 * * * *",
 }
 _SEPARATE = ("minute", "hour", "day_of_month", "month_of_year", "day_of_week")
+# From coarse to fine, each with its value where nothing finer is given.
+_COARSE_TO_FINE = {"month_of_year": "1", "day_of_month": "1", "day_of_week": "*", "hour": "0", "minute": "0"}
 _SHORT = {"day_of_month": "day", "month_of_year": "month"}
 DAY_RULES = ("crontab", "intersection")
 KEYS = frozenset({"expr", "seconds", "day_rule", "seed", *_SEPARATE, *_SHORT.values()})
@@ -83,7 +85,7 @@ class Cron(ClockTrigger):
 
 def from_cron(options: Options) -> Cron:
     """``expr``, or ``minute hour day_of_month month_of_year day_of_week`` (``day`` and ``month`` accepted), each as
-    text, number or list, any absent one ``*``.
+    text, number or list. An absent one is ``*`` if a finer one is given, else its lowest value.
 
     :raises InvalidSchedule: naming the field.
     """
@@ -108,7 +110,7 @@ def _expression(options: Options, seconds: str) -> str:
             raise InvalidSchedule("expr", None, "must be given: five fields, as in '30 9 * * mon-fri'")
         if seconds:
             raise InvalidSchedule("seconds", seconds, "says where the sixth field of expr is; there is no expr")
-        return " ".join(_separate(options, key) for key in _SEPARATE)
+        return _joined({key: text for key in _SEPARATE if (text := _separate(options, key))})
     if separate:
         raise InvalidSchedule(separate[0], options.get(separate[0]), "is given twice, here and in expr")
     expr = cron_fields.shorten(" ".join(options.text("expr").lower().split()))
@@ -126,12 +128,24 @@ def _expression(options: Options, seconds: str) -> str:
     return expr
 
 
+def _joined(given: Mapping[str, str]) -> str:
+    """Five fields from some. An absent one is ``*`` if a finer one is given, else its lowest value (any weekday):
+    ``hour: 9`` is once a day and ``minute: 30`` once an hour.
+    """
+    keys = list(_COARSE_TO_FINE)
+    finest = max(map(keys.index, given))
+    lowest = {key: _COARSE_TO_FINE[key] for key in keys[finest:]}
+    return " ".join(given.get(key) or lowest.get(key, "*") for key in _SEPARATE)
+
+
 def _separate(options: Options, key: str) -> str:
-    """One field given by itself: text, number, or a list of either. Absent means ``*``, as in Celery."""
+    """One field given by itself: text, number, or a list of either; empty if absent."""
     short = _SHORT.get(key, key)
     if key != short and options.get(key) is not None and options.get(short) is not None:
         raise InvalidSchedule(short, options.get(short), f"is given twice, here and in {key}")
-    value = options.get(key, options.get(short, "*"))
+    value = options.get(key, options.get(short))
+    if value is None:
+        return ""
     items = list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else [value]
     if not items or any(isinstance(item, bool) or not isinstance(item, int | str) for item in items):
         raise InvalidSchedule(key, value, "must be text, a number, or a list of them")

@@ -1,7 +1,7 @@
 """The grammar of one cron field.
 
-Ours from end to end: croniter's plain fields accept what must be refused (wrapping numbers, steps past the range)
-and cost more than the build may (``docs/decisions``). Sources: crontab(5) of Debian, Quartz for ``L``, ``W`` and
+Ours from end to end: croniter's plain fields accept what must be refused, wrapping numbers, steps past the range and
+random values (``docs/decisions``). Sources: crontab(5) of Debian, Quartz for ``L``, ``W`` and
 ``#``, Jenkins for ``H``.
 """
 

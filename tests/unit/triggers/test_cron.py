@@ -171,6 +171,12 @@ def test_a_leap_day_on_a_weekday_across_2100() -> None:
     [
         ({"minute": 0, "hour": 9}, "0 9 * * *"),
         ({"minute": "*/15"}, "*/15 * * * *"),
+        ({"hour": 9}, "0 9 * * *"),
+        ({"hour": "9", "day_of_week": "mon-fri"}, "0 9 * * mon-fri"),
+        ({"day_of_week": "mon"}, "0 0 * * mon"),
+        ({"day": 15}, "0 0 15 * *"),
+        ({"month": 3}, "0 0 1 3 *"),
+        ({"month": 3, "minute": 5}, "5 * * 3 *"),
         ({"minute": [0, 30], "hour": "9-17", "day_of_week": ["mon", "wed"]}, "0,30 9-17 * * mon,wed"),
         ({"minute": 0, "hour": 0, "day": 1, "month": "jan, jul"}, "0 0 1 jan,jul *"),
         ({"minute": "0", "hour": "0", "day_of_month": "L", "month_of_year": 12, "day_of_week": None}, "0 0 l 12 *"),
