@@ -44,10 +44,8 @@ local function note(f, o)
     entry.late = o.late
     redis.call('HSET', key, f.moment, cjson.encode(entry))
   end
-  if ON_THE_WAY[f.c.status] then
-    f.c.late = o.late -- later entries of the fire keep it
-    save(f)
-  end
+  f.c.late = o.late -- later entries of the fire keep it
+  save(f)
 end
 
 local function finish(o)

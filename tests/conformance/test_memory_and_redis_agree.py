@@ -1,0 +1,254 @@
+"""The two coordinators answer the same to the same calls at the same instants, whatever the calls."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from celery_parrot.coordination.memory import MemoryCoordinator
+from celery_parrot.coordination.redis import RedisCoordinator
+from celery_parrot.model.fire import FireKey, Namespace, Origin, Status
+from celery_parrot.model.plan import NotFired, Plan, PlannedFire
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import (
+    Coordinator,
+    Delivery,
+    Drop,
+    Hold,
+    Lease,
+    Mark,
+    Memory,
+    Outcome,
+    Reading,
+    Registration,
+    Running,
+)
+from celery_parrot.testing.conformance import TIMING
+
+Call = Callable[[Coordinator], Any]
+SCHEDULES = ("a", "b", "a:b")
+BEATS = ("b1", "b2")
+TOKENS = ("t1", "t2", "t3", "")
+ENDS = (Status.SUCCESS, Status.ERROR, Status.TARGET_MISSING, Status.SENT, Status.EXPIRED, Status.UNKNOWN)
+
+
+LOOKS = ("claims", "run_states", "beats", "fires")
+
+
+class SetClock:
+    def __init__(self) -> None:
+        self.instant = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.instant
+
+
+class Pair:
+    """Each call goes to Redis first; memory then answers it at the very instant that Redis did."""
+
+    def __init__(self, url: str, client: Any) -> None:
+        self._clock = SetClock()
+        self._redis_client = client
+        self.redis = RedisCoordinator(url, Namespace("pair"), TIMING)
+        self.memory = MemoryCoordinator(Namespace("pair"), TIMING, self._clock)
+        self.log: list[str] = []
+
+    def both(self, what: str, call: Call) -> Any:
+        answer = call(self.redis)
+        touched = int(self._redis_client.hget("parrot:scheduler:pair:coordinator", "touched"))
+        self._clock.instant = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=touched)
+        other = call(self.memory)
+        if what not in LOOKS:
+            self.log.append(f"{self._clock.instant:%H:%M:%S.%f} {what} -> {answer}")
+        ours, theirs = _plain(answer), _plain(other)
+        assert ours == theirs, "\n".join([*self.log[-12:], what, *_differences(ours, theirs)])
+        return answer
+
+    def flush(self) -> None:
+        self._redis_client.flushdb()
+        self.memory.flush()
+        self.log.append("flush")
+
+
+def _plain(answer: Any) -> Any:
+    """Without epochs, which are random, and with the beginning of time as both know it."""
+    if isinstance(answer, Reading):
+        beginning = datetime(1970, 1, 1, tzinfo=UTC)
+        return replace(
+            answer,
+            epoch="",
+            judge_from=max(answer.judge_from, beginning),
+            quiet_until=max(answer.quiet_until, beginning),
+        )
+    if hasattr(answer, "reading"):
+        return replace(answer, reading=_plain(answer.reading))
+    return [_plain(item) for item in answer] if isinstance(answer, (list, tuple)) else answer
+
+
+def _differences(ours: Any, theirs: Any) -> list[str]:
+    if isinstance(ours, list) and len(ours) == len(theirs):
+        return [line for a, b in zip(ours, theirs, strict=True) if a != b for line in _differences(a, b)]
+    return [f"redis:  {ours}", f"memory: {theirs}"]
+
+
+class Player:
+    """Makes up calls that are likely to meet each other."""
+
+    def __init__(self, seed: int, base: datetime) -> None:
+        self._random = random.Random(seed)
+        self._base = base
+        self._marks = dict.fromkeys(SCHEDULES, base)
+        self.outbox: Sequence[Any] = ()
+
+    def due(self, n: int) -> datetime:
+        return self._base + timedelta(seconds=n * 60, microseconds=n % 3 * 250_001)
+
+    def key(self) -> FireKey:
+        return FireKey(self._pick(SCHEDULES), self.due(self._random.randint(1, 8)))
+
+    def _pick(self, items: Sequence[Any]) -> Any:
+        return items[self._random.randrange(len(items))]
+
+    def hold(self) -> Hold:
+        if self.outbox and self._random.random() < 0.8:
+            fire = self._pick(self.outbox)
+            return Hold(fire.key, fire.owner, fire.tries)
+        return Hold(self.key(), self._pick(BEATS), self._random.randint(0, 1))
+
+    def learn(self, marks: Sequence[Any]) -> None:
+        for mark in marks:
+            self._marks[mark.schedule_id] = getattr(mark, "last_due", None) or mark.mark or self._base
+
+    def beat(self) -> Beat:
+        return Beat(owner=self._pick(BEATS), host="h", pid=1, version="1", started=self._base, seen=self._base)
+
+    def delivery(self) -> Delivery:
+        key = self.key()
+        return Delivery(
+            key=key,
+            name=key.schedule_id,
+            kind="task",
+            token=self._pick(TOKENS[:3]),
+            worker=self._pick(("w1", "w2")),
+            attempt=self._pick((1, 1, 1, 2)),
+            retries=self._pick((0, 0, 0, 1, 2)),
+            put_back=self._random.random() < 0.3,
+            deadline=self._pick((None, None, None, self._base)),
+        )
+
+    def plan(self) -> Plan:
+        name = self._pick(SCHEDULES)
+        first = self._random.randint(1, 8)
+        fires = [PlannedFire(self.due(n), self._pick(tuple(Origin))) for n in range(first, first + 2)]
+        missed = NotFired(Status.MISSED, "too_late", self.due(first + 3), self.due(first + 4), self._pick((1, 2)))
+        return Plan(
+            schedule_id=name,
+            name=name,
+            kind="task",
+            expected_mark=self._marks[name],
+            new_mark=self.due(first + 4),
+            fires=tuple(fires),
+            not_fired=self._pick(((), (missed,))),
+            max_fires=self._pick((None, 3)),
+        )
+
+    def outcome(self) -> Outcome:
+        return Outcome(
+            lease=Lease(self.key(), self._pick(TOKENS)),
+            status=self._pick(ENDS),
+            output=self._pick((None, "42")),
+            error=self._pick((None, "E: e")),
+            counted=self._pick((True, False)),
+        )
+
+    def registration(self) -> Registration:
+        initial = self._pick((None, self._base, self.due(2)))
+        return Registration(schedule_id=self._pick(SCHEDULES), when=self._pick(("w", "w", "v")), initial=initial)
+
+    def memory(self) -> Memory:
+        marks = tuple(Mark(schedule_id=name, last_due=mark) for name, mark in self._marks.items())
+        known = tuple(Registration(schedule_id=name, when=self._pick(("w", "v"))) for name in SCHEDULES[:2])
+        return Memory(registrations=known, marks=marks, outbox=tuple(self.outbox))
+
+    def running(self) -> Running:
+        return Running(delivery=self.delivery(), started_at=self._base, attempt=self._pick((1, 2)))
+
+    def step(self, pair: Pair) -> None:
+        kind = self._random.randrange(20)
+        if kind == 0:
+            registrations = [self.registration(), self.registration()]
+            self.learn(pair.both(f"register {registrations}", lambda c: c.register(registrations)))
+        elif kind in (1, 2, 3):
+            plans, owner = [self.plan(), self.plan()], self._pick(BEATS)
+            replies = pair.both(f"commit {plans}", lambda c: c.commit(plans, owner))[1]
+            self.learn([reply for reply in replies if reply.mark])
+        elif kind in (4, 5, 6):
+            beat = self.beat()
+            self.outbox = pair.both(f"sweep {beat.owner}", lambda c: c.sweep(beat)).entries
+        elif kind == 7:
+            holds = [self.hold(), self.hold()]
+            pair.both(f"renew {holds}", lambda c: c.renew(holds))
+        elif kind == 8:
+            holds = [self.hold()]
+            pair.both(f"confirm {holds}", lambda c: c.confirm(holds))
+        elif kind == 9:
+            drops = [Drop(hold=self.hold(), status=self._pick((Status.MISSED, Status.ERROR)), reason="why")]
+            pair.both(f"drop {drops}", lambda c: c.drop(drops))
+        elif kind in (10, 11):
+            holds, owner = [self.hold(), self.hold()], self._pick(BEATS)
+            pair.both(f"take {owner} {holds}", lambda c: c.take(holds, owner))
+        elif kind in (12, 13, 14):
+            deliveries = [self.delivery(), self.delivery()]
+            pair.both(f"start {deliveries}", lambda c: c.start(deliveries))
+        elif kind == 15:
+            leases = [Lease(self.key(), self._pick(TOKENS)) for _ in range(8)]
+            pair.both(f"renew_leases {leases}", lambda c: c.renew_leases(leases))
+        elif kind in (16, 17):
+            outcomes = [self.outcome() for _ in range(4)]
+            pair.both(f"finish {outcomes}", lambda c: c.finish(outcomes))
+        elif kind == 18:
+            pair.both("reap", lambda c: c.reap(limit=2))
+        elif self._random.random() < 0.3:
+            self._disturb(pair)
+        else:
+            self._move(pair)
+
+    def _move(self, pair: Pair) -> None:
+        seconds = self._pick((0.7, 1.3, 2.9, 2.9, 2.9, 11.0, 16.0))
+        pair.redis.clock_offset += seconds
+        pair.log.append(f"{seconds} s pass")
+
+    def _disturb(self, pair: Pair) -> None:
+        memory, running = self.memory(), [self.running(), self.running()]
+        if self._random.random() < 0.5:
+            owner = self._pick(BEATS)
+            pair.both(f"leave {owner}", lambda c: c.leave(owner))
+            return
+        pair.flush()
+        pair.both(f"remember {memory}", lambda c: c.remember(memory))
+        pair.both(f"remember_running {running}", lambda c: c.remember_running(running))
+
+    def look(self, pair: Pair) -> None:
+        keys = [FireKey(name, self.due(n)) for name in SCHEDULES for n in range(1, 13)]
+        pair.both("claims", lambda c: c.claims(keys))
+        pair.both("run_states", lambda c: c.run_states(SCHEDULES))
+        pair.both("beats", lambda c: c.beats())
+        for name in SCHEDULES:
+            pair.both("fires", lambda c, name=name: c.fires(name))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_same_calls_same_answers(seed: int, redis_url: str, redis_client: Any) -> None:
+    pair = Pair(redis_url, redis_client)
+    base = pair.both("attach", lambda c: c.attach()).now.replace(microsecond=0) - timedelta(hours=1)
+    player = Player(seed, base)
+    for number in range(150):
+        player.step(pair)
+        if number % 5 == 4:
+            player.look(pair)
+    pair.redis.close()
