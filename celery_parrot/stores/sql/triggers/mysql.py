@@ -11,8 +11,13 @@ NAMES = ("service_scheduler_on_insert", "service_scheduler_on_update", "service_
 
 def _same(columns: Sequence[str], policy: Sequence[str] = ()) -> str:
     parts = [f"NEW.`{column}` <=> OLD.`{column}`" for column in columns]
-    parts += [f"JSON_EXTRACT(NEW.policy, '$.{key}') <=> JSON_EXTRACT(OLD.policy, '$.{key}')" for key in policy]
+    parts += [f"{_key('NEW', key)} <=> {_key('OLD', key)}" for key in policy]
     return " AND ".join(parts)
+
+
+def _key(row: str, key: str) -> str:
+    # As text: MariaDB unquotes one side of a comparison of two extracted strings and not the other.
+    return f"CAST(JSON_EXTRACT({row}.policy, '$.{key}') AS CHAR)"
 
 
 _WHEN = ("schedule_type", "schedule_config", "enabled")

@@ -25,19 +25,6 @@ down_revision = "parrot_0001"
 branch_labels = None
 depends_on = None
 
-_COLUMNS: tuple[Column[Any], ...] = (
-    Column("name", name_type()),
-    Column("args", json_type(), server_default=DefaultJson("[]")),
-    Column("options", json_type(), server_default=DefaultJson("{}")),
-    Column("policy", json_type(), server_default=DefaultJson("{}")),
-    Column("version", Integer(), nullable=False, server_default=text("1")),
-    Column("last_due", Instant()),
-    Column("auto_count", Integer(), nullable=False, server_default=text("0")),
-    Column("disabled_by", name_type(32)),
-    Column("note", text_type()),
-    Column("broken_reason", text_type()),
-)
-
 
 def upgrade() -> None:
     _add_columns()
@@ -50,9 +37,9 @@ def upgrade() -> None:
 
 def _add_columns() -> None:
     there = {found["name"] for found in inspector().get_columns("service_scheduler", schema=schema())}
-    for one in _COLUMNS:
+    for one in _columns():
         if one.name not in there:
-            op.add_column("service_scheduler", one.copy(), schema=schema())
+            op.add_column("service_scheduler", one, schema=schema())
 
 
 def _add_indexes() -> None:
@@ -167,3 +154,18 @@ def _start_now() -> None:
     bind.execute(update(rows).where(new, rows.c.next_run == null()).values(last_due=utc_now()))
     source = rows.select().with_only_columns(rows.c.schedule_id, rows.c.target_kind, utc_now(), ~true())
     bind.execute(notes.insert().from_select(["schedule_id", "target_kind", "changed_at", "enabling"], source))
+
+
+def _columns() -> list[Column[Any]]:
+    return [
+        Column("name", name_type()),
+        Column("args", json_type(), server_default=DefaultJson("[]")),
+        Column("options", json_type(), server_default=DefaultJson("{}")),
+        Column("policy", json_type(), server_default=DefaultJson("{}")),
+        Column("version", Integer(), nullable=False, server_default=text("1")),
+        Column("last_due", Instant()),
+        Column("auto_count", Integer(), nullable=False, server_default=text("0")),
+        Column("disabled_by", name_type(32)),
+        Column("note", text_type()),
+        Column("broken_reason", text_type()),
+    ]
