@@ -7,6 +7,9 @@ else; each verb is imported when it is asked for.
 from __future__ import annotations
 
 from celery_parrot.cli.lazy import LazyGroup
+from celery_parrot.cli.masking import mask_our_urls
+
+mask_our_urls()
 
 parrot = LazyGroup(
     "parrot",
