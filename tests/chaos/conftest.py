@@ -26,6 +26,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("seed", seeds)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of what only the long form runs."""
+    config.addinivalue_line("markers", "long_form: in the long form only (make chaos)")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only the long form runs."""
+    if config.getoption("--full"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("long_form")]
+    if left_out:
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.fixture
 def lab(procs: Procs, redis_server: PrivateRedis, redis_url: str, request: pytest.FixtureRequest) -> Iterator[Lab]:
     """An experiment whose tasks note what they do on the run's shared Redis."""

@@ -28,8 +28,8 @@ FIGURES = pytest.StashKey[list[str]]()
 #: How long the tests give a loaded machine to get something done that takes a moment.
 PATIENCE = 60.0
 
-#: Seconds after a window in which a second message would still come: takeover of what a dead beat left.
-AFTERWARDS = 4.0
+#: Seconds after a window in which a second message would still come, where a beat died: after its heartbeat.
+TAKEOVER = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +236,9 @@ class Lab:
         return wall_clock() > window.end - margin
 
     def open_window(self, seconds: int) -> Window:
-        """Wait until every schedule has run, and begin to count with the next second but one."""
+        """Wait until every schedule has run, and begin to count with the next second."""
         self.wait_for_runs(1)
-        return Window(self._names, int(wall_clock()) + 2, seconds, self.every)
+        return Window(self._names, int(wall_clock()) + 1, seconds, self.every)
 
     def close_window(
         self,
@@ -248,10 +248,12 @@ class Lab:
         missed: Callable[[], Collection[Due]] = frozenset,
         may_repeat: Collection[Due] = frozenset(),
         patience: float = PATIENCE,
+        afterwards: float = 1.5,
     ) -> Verdict:
         """Wait until every due time of it has run or was missed, and a while longer for what must not come. Judge.
 
         :param missed: asked for the due times that the history records as missed.
+        :param afterwards: how much longer, in seconds.
         """
         self.at(window.end, "the end of the window")
         expected = window.dues() - set(may_repeat)
@@ -263,7 +265,7 @@ class Lab:
 
         with contextlib.suppress(AssertionError):  # the judgement says which is lost
             wait_until(settled, "every due time to be run", patience, interval=0.2)
-        self.at(max(wall_clock(), window.end) + AFTERWARDS, "whatever must not come to come")
+        self.at(max(wall_clock(), window.end) + afterwards, "whatever must not come to come")
         verdict = judge(
             window,
             self.journal.runs(),
@@ -335,6 +337,8 @@ def open_lab(
         if hasattr(request.node, "callspec"):
             lab.seed = request.node.callspec.params.get("seed")
         yield lab
+        for proc in procs.all:  # a worker's farewell takes seconds, and nobody asks for it any more
+            proc.kill_group()
 
 
 def chance(seed: int) -> random.Random:

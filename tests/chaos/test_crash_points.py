@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from tests.chaos.journal import Due
-from tests.chaos.lab import PATIENCE, Lab
+from tests.chaos.lab import PATIENCE, TAKEOVER, Lab
 from tests.support.procs import Proc
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import monotonic, wait_until
@@ -44,10 +44,10 @@ def test_killed_between_commit_and_send(lab: Lab, private_redis: PrivateRedis) -
     other = lab.beat()
     lab.worker()
     lab.wait_ready(other)
-    window = lab.open_window(10)
+    window = lab.open_window(8)
     doomed = lab.beat(env=AFTER_COMMIT)
     _crashed(doomed)
-    verdict = lab.close_window(window, label="killed between commit and send")
+    verdict = lab.close_window(window, label="killed between commit and send", afterwards=TAKEOVER)
     lab.check(verdict)
     taken = _taken_over(other) & window.dues()
     assert taken, f"nothing was taken over: the crash left nothing behind\n{lab.explain()}"
@@ -97,11 +97,10 @@ def test_killed_between_send_and_confirm(lab: Lab, private_redis: PrivateRedis) 
         assert len(set(lab.deliveries(due))) == 1, "a repeated message has the same task id"
 
 
+@pytest.mark.long_form
 @pytest.mark.parametrize("crash", ["after-commit", "after-send"])
-def test_every_beat_in_turn_crashes(lab: Lab, private_redis: PrivateRedis, crash: str, full: bool) -> None:
+def test_every_beat_in_turn_crashes(lab: Lab, private_redis: PrivateRedis, crash: str) -> None:
     """One beat lives, another is started again and again only to die at the same point: nothing lost or doubled."""
-    if not full:
-        pytest.skip("the long form of the tests above; see make chaos")
     lab.set_up(private_redis.url(), private_redis.url(), ticks=TICKS)
     survivor = lab.beat()
     lab.worker()
@@ -115,6 +114,6 @@ def test_every_beat_in_turn_crashes(lab: Lab, private_redis: PrivateRedis, crash
         if lab.over(window, margin=5):
             break
         doomed.start()
-    verdict = lab.close_window(window, label=f"{crashes} crashes {crash}")
+    verdict = lab.close_window(window, label=f"{crashes} crashes {crash}", afterwards=TAKEOVER)
     lab.check(verdict)
     assert crashes > 3

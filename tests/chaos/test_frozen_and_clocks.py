@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.chaos.lab import Lab, chance
+from tests.chaos.lab import TAKEOVER, Lab, chance
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wall_clock
 
@@ -27,13 +27,13 @@ def test_a_frozen_beat(lab: Lab, private_redis: PrivateRedis, seed: int, full: b
     victim.pause()
     lab.at(wall_clock() + frozen, f"{frozen} s of standing still")
     victim.resume()
-    verdict = lab.close_window(window, label=f"a beat frozen for {frozen} s")
+    verdict = lab.close_window(window, label=f"a beat frozen for {frozen} s", afterwards=TAKEOVER)
     lab.check(verdict)
     lab.stays_alive(*beats)
     lab.check_outcomes(window)
 
 
-@pytest.mark.parametrize("offset", [30, -30])
+@pytest.mark.parametrize("offset", [30, pytest.param(-30, marks=pytest.mark.long_form)])
 def test_a_beat_with_a_wrong_clock(lab: Lab, private_redis: PrivateRedis, offset: int) -> None:
     """A beat whose clock is 30 s off does its share of the work by the coordinator's clock, and warns."""
     lab.set_up(private_redis.url(), private_redis.url(), ticks=TICKS)
@@ -41,7 +41,7 @@ def test_a_beat_with_a_wrong_clock(lab: Lab, private_redis: PrivateRedis, offset
     right = lab.beat()
     lab.worker()
     lab.wait_ready(wrong, right)
-    window = lab.open_window(8)
+    window = lab.open_window(6)
     verdict = lab.close_window(window, label=f"a clock {offset:+} s off")
     lab.check(verdict)
     assert lab.sent_by(wrong), f"the beat with the wrong clock sent nothing\n{wrong.tail()}"
@@ -52,10 +52,9 @@ def test_a_beat_with_a_wrong_clock(lab: Lab, private_redis: PrivateRedis, offset
     lab.check_outcomes(window)
 
 
-def test_alone_with_a_wrong_clock(lab: Lab, private_redis: PrivateRedis, full: bool) -> None:
+@pytest.mark.long_form
+def test_alone_with_a_wrong_clock(lab: Lab, private_redis: PrivateRedis) -> None:
     """Without another beat the wrong clock changes nothing either: nothing early, nothing late, nothing missed."""
-    if not full:
-        pytest.skip("a long form; see make chaos")
     lab.set_up(private_redis.url(), private_redis.url(), ticks=TICKS)
     beat = lab.beat(env={"PARROT_TEST_CLOCK_OFFSET": "3600"})
     lab.worker()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.chaos.lab import Lab, chance, instant_of_a_blow
+from tests.chaos.lab import TAKEOVER, Lab, chance, instant_of_a_blow
 from tests.support.procs import Proc
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wall_clock
@@ -21,7 +21,7 @@ def _kill_one_and_restart_it(
     lab: Lab, victims: list[Proc], kill: Callable[[Proc], None], seed: int, *, full: bool, label: str
 ) -> None:
     """Judge a minute in which one of the victims is killed at a random instant and restarted 5 s later."""
-    seconds = 60 if full else 12
+    seconds = 60 if full else 10
     rng = chance(seed)
     victim = rng.choice(victims)
     window = lab.open_window(seconds)
@@ -30,7 +30,7 @@ def _kill_one_and_restart_it(
     kill(victim)
     lab.at(wall_clock() + DOWN, f"{victim.name} to have been gone for {DOWN:g} s")
     victim.start()
-    verdict = lab.close_window(window, label=label)
+    verdict = lab.close_window(window, label=label, afterwards=TAKEOVER)
     lab.check(verdict)
     lab.stays_alive(*lab.procs.all)
     lab.wait_ready(victim)
@@ -70,11 +70,10 @@ def test_a_beat_is_killed_before_rabbitmq(
     _kill_one_and_restart_it(lab, beats, Proc.kill, seed, full=full, label="RabbitMQ, one of two beats killed")
 
 
-def test_all_beats_are_killed_over_and_over(lab: Lab, private_redis: PrivateRedis, seed: int, full: bool) -> None:
+@pytest.mark.long_form
+def test_all_beats_are_killed_over_and_over(lab: Lab, private_redis: PrivateRedis, seed: int) -> None:
     """Whichever beat is next is killed every two to four seconds and comes back a second later, both at once now and
     then: a due time waits for a beat, and is never lost or doubled."""
-    if not full:
-        pytest.skip("the long form of test_a_beat_is_killed; see make chaos")
     lab.set_up(private_redis.url(), private_redis.url(), ticks=50)
     beats = [lab.beat(), lab.beat()]
     lab.worker()
@@ -90,5 +89,26 @@ def test_all_beats_are_killed_over_and_over(lab: Lab, private_redis: PrivateRedi
         for victim in victims:
             victim.start()
         blow = max(wall_clock(), blow + 1) + rng.uniform(2, 4)
-    verdict = lab.close_window(window, label="beats killed over and over")
+    verdict = lab.close_window(window, label="beats killed over and over", afterwards=TAKEOVER)
     lab.check(verdict)
+
+
+@pytest.mark.timeout(180)
+def test_a_rolling_restart(lab: Lab, private_redis: PrivateRedis, seed: int, full: bool) -> None:
+    """SIGTERM in the middle of the work, again and again, as a deploy does: a beat that ends in good order leaves no
+    message that would be sent a second time, so each due time runs once also where no worker guards against it."""
+    lab.set_up(private_redis.url(), private_redis.url(), ticks=SCHEDULES)
+    beats = [lab.beat(), lab.beat()]
+    lab.worker(env={"CHAOS_PARROT": "0"}, level="critical")
+    rng = chance(seed)
+    window = lab.open_window(40 if full else 7)
+    second = window.first + 1
+    while second < window.end - 1:
+        for number, beat in enumerate(beats):
+            lab.at(second + 2 * number + rng.uniform(0.0, 0.06), f"{beat.name} to be at work")
+            assert beat.terminate(5) == 0
+            beat.start()
+        second += 5
+    verdict = lab.close_window(window, label="rolling restart without Parrot(app)")
+    lab.check(verdict)
+    assert verdict.repeats == 0

@@ -46,7 +46,7 @@ def _wait_until_reported(lab: Lab, beats: list[Proc]) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("how", ["FLUSHALL", "restarted empty"])
+@pytest.mark.parametrize("how", ["FLUSHALL", pytest.param("restarted empty", marks=pytest.mark.long_form)])
 def test_forgotten_between_two_ticks(lab: Lab, make_redis: MakeRedis, how: str) -> None:
     """All keys are gone half a second after a due time: the beats put back their marks, nothing runs twice beyond what
     was in flight in the last second, nothing later is lost, and the loss is reported."""

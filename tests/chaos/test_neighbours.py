@@ -37,7 +37,7 @@ def test_two_names_on_one_redis(lab: Lab, private_redis: PrivateRedis) -> None:
     code = wait_until(lambda: doomed.returncode, "the second beat of that name to crash", PATIENCE)
     assert code == -signal.SIGKILL
     dead = wall_clock()
-    stays(lambda: two_beat.alive, "the beat of the other name alive", 5)
+    stays(lambda: two_beat.alive, "the beat of the other name alive", 4)
     assert not [run for run in lab.journal.runs() if run.scheduler == "one" and run.started > dead], (
         "a beat of another name sent its fires"
     )
@@ -47,7 +47,7 @@ def test_two_names_on_one_redis(lab: Lab, private_redis: PrivateRedis) -> None:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", [pytest.param("threads", marks=pytest.mark.long_form), "prefork"])
 def test_a_worker_without_parrot(lab: Lab, private_redis: PrivateRedis, pool: str) -> None:
     """A worker that has no ``Parrot(app)`` runs everything as under any beat: nothing expires, nothing is reaped,
     nothing is disabled, also of tasks that take longer than a lease or fail each time."""
@@ -62,7 +62,7 @@ def test_a_worker_without_parrot(lab: Lab, private_redis: PrivateRedis, pool: st
     beats = [lab.beat(), lab.beat()]
     lab.worker(pool=pool, concurrency=6, env={"CHAOS_PARROT": "0"}, level="critical")
     lab.wait_ready(*beats)
-    window = lab.open_window(10)
+    window = lab.open_window(8)
     verdict = lab.close_window(window, label=f"a worker without Parrot, {pool}")
     lab.check(verdict)
     failing = Window(("failing",), window.first, window.seconds)

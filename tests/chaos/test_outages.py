@@ -16,6 +16,7 @@ from tests.support.waiting import stays, wall_clock
 
 TICKS = 20
 LEASE = 4.0
+LONG = pytest.mark.long_form
 
 #: One body of it is running whenever the coordinator goes away, and for longer than a lease.
 SLOW = {"slow": {"task": "chaos.slow", "schedule": 10.0, "args": [9.0]}}
@@ -68,7 +69,7 @@ def _pass_through(lab: Lab, outage: Outage, seconds: float, *, watched: int) -> 
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("how", ["cut", "frozen"])
+@pytest.mark.parametrize("how", ["cut", pytest.param("frozen", marks=LONG)])
 def test_the_broker_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakeProxy, how: str) -> None:
     """Five seconds without the broker, with the coordinator up: the due times in them are committed and wait in the
     outbox; each is executed once after the broker is back."""
@@ -78,7 +79,7 @@ def test_the_broker_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakePro
     beats = [lab.beat(), lab.beat()]
     lab.worker()
     lab.wait_ready(*beats)
-    window, begin, end = _pass_through(lab, outage, 5, watched=14)
+    window, begin, end = _pass_through(lab, outage, 5, watched=12)
     verdict = lab.close_window(window, label=f"broker {how} for 5 s")
     lab.check(verdict)
     lab.stays_alive(*beats)
@@ -89,13 +90,10 @@ def test_the_broker_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakePro
     lab.check_outcomes(window)
 
 
+@pytest.mark.long_form
 @pytest.mark.timeout(180)
-def test_rabbitmq_is_away(
-    lab: Lab, private_redis: PrivateRedis, rabbitmq_url: str, make_proxy: MakeProxy, full: bool
-) -> None:
+def test_rabbitmq_is_away(lab: Lab, private_redis: PrivateRedis, rabbitmq_url: str, make_proxy: MakeProxy) -> None:
     """As above, with RabbitMQ behind a network that is cut."""
-    if not full:
-        pytest.skip("the long form of test_the_broker_is_away; see make chaos")
     parts = urlsplit(rabbitmq_url)
     proxy = make_proxy(parts.hostname or "127.0.0.1", parts.port or 5672)
     url = parts._replace(netloc=f"{parts.username}:{parts.password}@{proxy.host}:{proxy.port}").geturl()
@@ -103,7 +101,7 @@ def test_rabbitmq_is_away(
     beats = [lab.beat(), lab.beat()]
     lab.worker()
     lab.wait_ready(*beats)
-    window, _, _ = _pass_through(lab, Outage(url, proxy.cut, proxy.restore), 5, watched=14)
+    window, _, _ = _pass_through(lab, Outage(url, proxy.cut, proxy.restore), 5, watched=12)
     lab.check(lab.close_window(window, label="RabbitMQ cut for 5 s"))
     lab.check_outcomes(window)
 
@@ -117,7 +115,7 @@ def _coordinator_away(lab: Lab, broker: str, outage: Outage, seconds: int, label
     worker = lab.worker(concurrency=8)
     lab.wait_ready(*beats)
     lab.wait_for_runs(1, ["slow"])
-    window, begin, end = _pass_through(lab, outage, seconds, watched=seconds + 12)
+    window, begin, end = _pass_through(lab, outage, seconds, watched=seconds + 9)
     lab.at(end + 3, "the coordinator to be used again")
 
     def missed() -> set[Due]:
@@ -145,27 +143,31 @@ def _coordinator_away(lab: Lab, broker: str, outage: Outage, seconds: int, label
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(("how", "seconds"), [("cut", 5), ("frozen", 5), ("restarted", 5), ("cut", 20), ("cut", 60)])
+@pytest.mark.parametrize(
+    ("how", "seconds"),
+    [
+        ("frozen", 5),
+        ("cut", 20),
+        pytest.param("cut", 5, marks=LONG),
+        pytest.param("restarted", 5, marks=LONG),
+        pytest.param("cut", 60, marks=LONG),
+        pytest.param("frozen", 60, marks=LONG),
+    ],
+)
 def test_the_coordinator_is_away(
     lab: Lab, private_redis: PrivateRedis, make_redis: MakeRedis, make_proxy: MakeProxy, how: str, seconds: int,
-    full: bool,
 ) -> None:  # fmt: skip
     """Seconds to a minute without the coordinator: nothing is sent meanwhile and the beats say ``lock_unavailable``;
     then each due time is executed once or missed by policy, and nobody is reaped or taken over because of the gap."""
-    if not full and (how, seconds) not in {("cut", 5), ("frozen", 5), ("cut", 20)}:
-        pytest.skip("a long form; see make chaos")
     outage = _outage(how, make_redis, make_proxy)
     _coordinator_away(lab, private_redis.url(), outage, seconds, f"coordinator {how} for {seconds} s")
 
 
+@pytest.mark.long_form
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("how", ["cut", "frozen", "restarted"])
-def test_the_one_redis_for_both_is_away(
-    lab: Lab, make_redis: MakeRedis, make_proxy: MakeProxy, how: str, full: bool
-) -> None:
+def test_the_one_redis_for_both_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakeProxy, how: str) -> None:
     """One Redis as broker and coordinator, the usual start, away for 5 s."""
-    if not full:
-        pytest.skip("a long form; see make chaos")
     outage = _outage(how, make_redis, make_proxy)
     lab.set_up(outage.url, outage.url, ticks=TICKS, broker_transport_options={"visibility_timeout": 8})
     beats = [lab.beat(), lab.beat()]

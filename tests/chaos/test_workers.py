@@ -11,10 +11,11 @@ from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wait_until
 
 LEASE = 3
+LONG = pytest.mark.long_form
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=LONG)])
 def test_a_worker_is_killed_with_acks_late(lab: Lab, private_redis: PrivateRedis, rabbitmq_url: str, pool: str) -> None:
     """RabbitMQ redelivers at once what a killed worker had not acknowledged, while its lease is still live: the fire
     runs as its next attempt when the lease has lapsed, and is not dropped as a duplicate."""
@@ -46,7 +47,7 @@ def test_a_worker_is_killed_with_acks_late(lab: Lab, private_redis: PrivateRedis
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("pool", ["prefork", "threads", "solo"])
+@pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=LONG), pytest.param("solo", marks=LONG)])
 def test_retry_at_once(lab: Lab, private_redis: PrivateRedis, pool: str) -> None:
     """``self.retry(countdown=0)`` publishes the next message before the attempt has ended: every attempt runs, none is
     a duplicate, and it stays one fire with one outcome."""
