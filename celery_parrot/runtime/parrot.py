@@ -57,7 +57,6 @@ class Parrot:
         setattr(app, _ATTRIBUTE, self)
         app.on_after_configure.connect(self._on_configured, weak=False)
         app.on_after_finalize.connect(self._on_finalized, weak=False)
-        signals.worker_init.connect(self._on_worker_init, weak=False)
         if getattr(app, "finalized", False):
             self._on_finalized()
 
@@ -141,15 +140,24 @@ class Parrot:
             clock=self._clock,
         )
 
-    def _on_worker_init(self, sender: Any = None, **_: Any) -> None:
-        if getattr(sender, "app", None) is self.app and self._error is not None:
-            logger.critical("%s", self._error)
-            raise SystemExit(1)
-
 
 def parrot_of(app: Celery) -> Parrot | None:
     """The app's facade, if it has one."""
     return cast("Parrot | None", vars(app).get(_ATTRIBUTE))
+
+
+# One receiver for all apps: to Celery 5.5 the same method of two objects is one receiver.
+@signals.worker_init.connect(weak=False)
+def _on_worker_init(sender: Any = None, **_: Any) -> None:
+    """A worker whose settings cannot work does not start."""
+    parrot = parrot_of(sender.app)
+    if parrot is None:
+        return
+    try:
+        _ = parrot.settings
+    except ConfigurationError as exc:
+        logger.critical("%s", exc)
+        raise SystemExit(1) from None
 
 
 def beat_of(app: Celery) -> wiring.Beat:
