@@ -11,6 +11,7 @@ from unittest import mock
 
 from celery_parrot.coordination.memory import memory, outbox, runs
 from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.dispatch.outbox import Outbox, Ticket
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, Verdict
@@ -170,6 +171,23 @@ def _reap_during_an_outage(space: Space, limit: int) -> Sequence[Any]:
 
 _reap = runs.reap
 
+
+def _never_renew_leases(self: Lifecycle) -> None:
+    """What runs here is not kept."""
+    with self._lock:
+        self._state.renew_at = self._clock.monotonic() + self.lease
+
+
+def _keep_forgetting(self: Lifecycle) -> float:
+    """An outcome that the coordinator did not take at once is dropped."""
+    with self._lock:
+        if self._state.unsent:
+            self._state.runs.pop(self._state.unsent.popleft().outcome.lease.token, None)
+    return _keep(self)
+
+
+_keep = Lifecycle.keep
+
 BUGS: Mapping[str, Bug] = {
     bug.name: bug
     for bug in (
@@ -187,6 +205,8 @@ BUGS: Mapping[str, Bug] = {
         Bug("Start opens an ended fire", lambda: _patched(runs, "start", _start_ended)),
         Bug("Finish without comparing state and token", lambda: _patched(runs, "finish", _finish_anything)),
         Bug("Finish without comparing the token", lambda: _patched(runs, "finish", _finish_any_token)),
+        Bug("a worker does not renew", lambda: _patched(Lifecycle, "_renew", _never_renew_leases)),
+        Bug("a worker says its outcome once", lambda: _patched(Lifecycle, "keep", _keep_forgetting), quick=False),
         Bug("reaper judges during an outage", lambda: _patched(runs, "reap", _reap_during_an_outage)),
     )
 }
