@@ -20,7 +20,7 @@ FOREIGN = "celery"
 """The schedule type shown for objects that only their own code can read; ``build`` does not know it."""
 
 _ASKED = ("remaining_estimate", "remaining_delta", "is_due", "now")
-_MAX_STEPS = 1_000_000
+_MAX_STEPS = 100_000
 
 
 def to_spec(obj: object, app_timezone: str | tzinfo = "UTC") -> tuple[str, Mapping[str, Any]] | None:
@@ -120,7 +120,7 @@ class ForeignTrigger:
     :ivar anchor: UTC; the instant before the first due time.
     """
 
-    schedule: BaseSchedule
+    schedule: BaseSchedule = field(hash=False)
     anchor: datetime
     _seen: list[datetime] = field(default_factory=list, init=False, repr=False, compare=False)
 

@@ -82,10 +82,11 @@ class Options:
 
     def zone(self) -> Zone:
         """The zone of the config, else of the schedule."""
-        key = self.get("tz", self.get("timezone", self.context.timezone))
+        field = "tz" if self.get("tz") is not None else "timezone"
+        key = self.get(field, self.context.timezone)
         if not isinstance(key, str):
-            raise InvalidSchedule("tz", key, "must be the name of a time zone, such as Europe/Madrid")
-        return zone(key)
+            raise InvalidSchedule(field, key, "must be the name of a time zone, such as Europe/Madrid")
+        return zone(key, field)
 
     def gap(self) -> str:
         """``dst_gap``."""

@@ -57,6 +57,11 @@ def build(
     if not isinstance(config, Mapping):
         raise InvalidSchedule("schedule_config", config, "must be an object of keys and values")
     if created_at is not None:
-        created_at = aware("created_at", created_at, zone(timezone), "next_valid", "first")
+        created_at = aware("created_at", created_at, zone(timezone, "timezone"), "next_valid", "first")
     builder, keys = _TYPES[schedule_type]
-    return builder(Options(config, Context(schedule_id, created_at, timezone), keys))
+    options = Options(config, Context(schedule_id, created_at, timezone), keys)
+    # Checked for every type: a schedule that does not need them now must not break when its type is changed.
+    options.zone()
+    options.gap()
+    options.fold()
+    return builder(options)

@@ -122,12 +122,20 @@ class Zone:
         return high
 
 
-@lru_cache(maxsize=1024)
-def zone(key: str) -> Zone:
+def zone(key: str, field: str = "tz") -> Zone:
     """The zone named ``key``: an IANA name, ``UTC``, or a fixed offset such as ``UTC+02:00``.
 
-    :raises InvalidSchedule: with field ``tz`` if there is no such zone on this host.
+    :raises InvalidSchedule: naming ``field`` if there is no such zone on this host.
     """
+    try:
+        return _load(key)
+    except (LookupError, ValueError, OSError, TypeError):
+        reason = "no such time zone here; give an IANA name such as Europe/Madrid"
+        raise InvalidSchedule(field, key, reason) from None
+
+
+@lru_cache(maxsize=1024)
+def _load(key: str) -> Zone:
     if key.upper() == "UTC":
         return Zone("UTC", UTC)
     if fixed := _FIXED.fullmatch(key):
@@ -135,7 +143,4 @@ def zone(key: str) -> Zone:
         if int(hours) < 24 and int(minutes) < 60:
             ahead = timedelta(hours=int(hours), minutes=int(minutes))
             return Zone(key.upper(), timezone(ahead if sign == "+" else -ahead))
-    try:
-        return Zone(key, ZoneInfo(key))
-    except (LookupError, ValueError, OSError, TypeError):
-        raise InvalidSchedule("tz", key, "no such time zone here; give an IANA name such as Europe/Madrid") from None
+    return Zone(key, ZoneInfo(key))

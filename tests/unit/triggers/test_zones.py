@@ -92,6 +92,19 @@ def test_unknown_zones_are_refused_by_name(key: str) -> None:
     assert (refused.value.field, refused.value.value) == ("tz", key)
 
 
+@pytest.mark.parametrize(
+    ("schedule_type", "config"),
+    [("daily", {}), ("interval", {"seconds": 5}), ("once", {"run_date": "2026-05-01T00:00Z"})],
+)
+def test_an_unknown_zone_is_refused_by_every_type(schedule_type: str, config: dict[str, object]) -> None:
+    with pytest.raises(InvalidSchedule, match="no such time zone") as refused:
+        build(schedule_type, config, timezone="Mars/Olympus")
+    assert refused.value.field == "timezone"
+    with pytest.raises(InvalidSchedule, match="must be one of") as refused:
+        build(schedule_type, {**config, "dst_fold": "third"})
+    assert refused.value.field == "dst_fold"
+
+
 def test_the_zone_is_the_configs_then_the_schedules() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     assert build("daily", {}).next_after(start) == start + timedelta(days=1)
