@@ -36,7 +36,7 @@ for module in pkgutil.walk_packages(celery_parrot.__path__, "celery_parrot.", on
         if (exc.name or "").partition(".")[0] not in optional:
             failed.append(f"{{module.name}}: {{exc}}")
 print(celery_parrot.__file__)
-sys.exit("\\n".join(failed))
+sys.exit("\\n".join(failed) or 0)
 """
 
 
