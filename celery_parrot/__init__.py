@@ -15,6 +15,7 @@ from celery_parrot.errors import (
     InvalidSchedule,
     MemoryLost,
     ParrotError,
+    StoreUnreachable,
     TargetMissing,
     Unreachable,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Parrot",
     "ParrotError",
     "ParrotScheduler",
+    "StoreUnreachable",
     "TargetMissing",
     "Unreachable",
     "__version__",

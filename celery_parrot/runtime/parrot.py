@@ -148,7 +148,7 @@ def parrot_of(app: Celery) -> Parrot | None:
 
 # One receiver for all apps: to Celery 5.5 the same method of two objects is one receiver.
 @signals.worker_init.connect(weak=False)
-def _on_worker_init(sender: Any = None, **_: Any) -> None:
+def _on_worker_init(sender: Any = None, **_ignored: Any) -> None:
     """A worker whose settings cannot work does not start."""
     parrot = parrot_of(sender.app)
     if parrot is None:
