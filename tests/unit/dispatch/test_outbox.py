@@ -112,6 +112,25 @@ def test_what_there_was_no_time_for_is_renewed_and_sent(rig: Rig, sender: Script
     assert "renew" in wire_of(beat).calls
 
 
+def test_a_long_send_is_not_taken_for_a_dead_beat(rig: Rig, sender: ScriptedSender) -> None:
+    """Six seconds within one tick, without a sweep: renewing tells the others that the sender lives."""
+
+    def slowly(key: FireKey) -> SendStatus:
+        if beat.clock.monotonic() > sender.until[-1]:
+            return SendStatus.NOT_TRIED
+        rig.keep_touched(1.0, other)
+        return SendStatus.SENT
+
+    definitions = [every(60, name) for name in "abcdef"]
+    beat, other = _beat(rig, sender, *definitions), rig.beat("B2", *definitions)
+    other.tick()
+    rig.keep_touched(60)
+    sender.answers = slowly
+    beat.tick()
+    assert len(sender.delivered) == 6
+    assert sent(other) == []
+
+
 def test_a_claim_that_was_taken_meanwhile_is_not_sent(rig: Rig, sender: ScriptedSender) -> None:
     """Renewing says so."""
     beat = _three_due(rig, sender)
