@@ -16,6 +16,9 @@ OLDEST_CREATION = timedelta(days=30)
 """A new row that says it was created longer ago than this was carried over from elsewhere: it starts when it arrived,
 or its first tick would have to account for years of due times that nobody was waiting for."""
 
+ANCIENT = timedelta(days=366)
+"""A mark this much older than the INSERT it came with is no outage, but a default of somebody's tool."""
+
 
 def before(instant: datetime) -> datetime:
     """The last microsecond before ``instant``."""

@@ -17,8 +17,8 @@ from celery_parrot.stores.sql import history
 from celery_parrot.stores.sql.bulk import update_each
 from celery_parrot.stores.sql.definitions import Definition, DefinitionCache, definition_columns, fault_of, read
 from celery_parrot.stores.sql.engine import Database
+from celery_parrot.stores.sql.marks import ANCIENT, following, initial_mark, one_shot, undecided
 from celery_parrot.stores.sql.marks import before as just_before
-from celery_parrot.stores.sql.marks import following, initial_mark, one_shot, undecided
 from celery_parrot.triggers import Trigger
 
 SUPERSEDED = "superseded"
@@ -113,6 +113,9 @@ class Settler:
         mark: datetime | None = row["last_due"]
         if mark is None:
             return initial_mark(schedule, trigger, inserted_at=notes[0]["changed_at"], next_run=row["next_run"])
+        arrived: datetime = notes[0]["changed_at"]
+        if arrived - mark > ANCIENT:
+            return arrived
         instant = one_shot(trigger)
         edited = any(note["old_type"] is not None for note in notes) and not any(note["enabling"] for note in notes)
         if (

@@ -137,9 +137,12 @@ def own_indexes(table: Table) -> list[Index]:
         Index("idx_service_scheduler_due", c.target_kind, c.enabled, c.disabled_by, c.next_run).ddl_if(
             callable_=_not_partial
         ),
-        Index("idx_service_scheduler_broken", c.schedule_id, postgresql_where=c.broken_reason != null()).ddl_if(
-            callable_=_partial
-        ),
+        Index(
+            "idx_service_scheduler_broken",
+            c.schedule_id,
+            postgresql_where=c.broken_reason != null(),
+            sqlite_where=c.broken_reason != null(),
+        ).ddl_if(callable_=_partial),
     ]
 
 

@@ -9,6 +9,7 @@ import threading
 from typing import Any
 
 from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 
 from celery_parrot.clock import Clock
 from celery_parrot.errors import Unreachable
@@ -28,44 +29,43 @@ class SqlWake:
     def __init__(self, database: Database, clock: Clock) -> None:
         self._db, self._clock = database, clock
         self._event = threading.Event()
+        self._listening = threading.Lock()  # held by the thread that waits: what it waits on is not closed under it
         self._inside, self._outside = socket.socketpair()
-        self._connection: Any = None
+        self._driver: Any = None
+        self._lost: tuple[type[Exception], ...] = (OSError, ValueError)
         self._channel = ""
         self._next_try = clock.monotonic()
         self._closed = False
 
     def wait(self, seconds: float) -> bool:
         """Block for at most ``seconds``; true if woken."""
-        if self._event.is_set() or not self._db.postgresql:
-            return self._woken(self._clock.wait(self._event, seconds))
-        connected = self._connection is not None
-        if not connected and not self._connect():
-            return self._woken(self._clock.wait(self._event, seconds))
-        if not connected:
-            return True  # whatever happened while nobody listened
-        return self._listen(max(seconds, 0.0))
-
-    def _woken(self, woken: bool) -> bool:
-        self._event.clear()
-        return woken
+        with self._listening:
+            if not self._event.is_set() and self._db.postgresql and not self._closed:
+                if self._driver is None and self._connect():
+                    return True  # whatever happened while nobody listened
+                if self._driver is not None:
+                    try:
+                        return self._listen(max(seconds, 0.0))
+                    except self._lost:  # the connection is gone
+                        self._disconnect()
+            woken = self._clock.wait(self._event, seconds)
+            self._event.clear()
+            return woken
 
     def _listen(self, seconds: float) -> bool:
-        try:
-            pgconn = self._connection.driver_connection.pgconn
-            pgconn.consume_input()
-            if self._told(pgconn):
-                return True
-            readable, _, _ = select.select([pgconn.socket, self._outside], [], [], seconds)
-            if self._outside in readable:
-                self._outside.recv(4096)
-                return self._woken(True)
-            if not readable:
-                return False
-            pgconn.consume_input()
-            return self._told(pgconn)
-        except Exception:  # whatever a broken connection raises
-            self._disconnect()
+        pgconn = self._driver.pgconn
+        pgconn.consume_input()
+        if self._told(pgconn):
+            return True
+        readable, _, _ = select.select([pgconn.socket, self._outside], [], [], seconds)
+        if self._outside in readable:
+            self._outside.recv(4096)
+            self._event.clear()
+            return True
+        if not readable:
             return False
+        pgconn.consume_input()
+        return self._told(pgconn)
 
     @staticmethod
     def _told(pgconn: Any) -> bool:
@@ -75,17 +75,23 @@ class SqlWake:
         return told
 
     def _connect(self) -> bool:
-        if self._closed or self._clock.monotonic() < self._next_try:
+        """Listen on a connection of our own; at most one try a second."""
+        if self._clock.monotonic() < self._next_try:
             return False
         self._next_try = self._clock.monotonic() + _RETRY
         try:
+            channel = self._find_channel()
             connection = self._db.engine.raw_connection()
+            self._driver = connection.driver_connection
+            self._lost = (OSError, ValueError, self._db.engine.dialect.loaded_dbapi.Error)
             connection.detach()
-            self._connection = connection
-            with contextlib.closing(connection.cursor()) as cursor:
-                cursor.execute(f'LISTEN "{self._find_channel()}"')
-            connection.commit()
-        except Exception:  # unreachable: sleep, and try again
+            with contextlib.closing(self._driver.cursor()) as cursor:
+                cursor.execute(f'LISTEN "{channel}"')
+            self._driver.commit()
+        except (Unreachable, SQLAlchemyError):  # sleep, and try again
+            self._disconnect()
+            return False
+        except self._lost:
             self._disconnect()
             return False
         return True
@@ -106,26 +112,29 @@ class SqlWake:
         return self._channel
 
     def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(Exception):
-                connection.close()
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            driver.close()
 
     def wake(self) -> None:
         """Wake every beat that shares the table; without ``NOTIFY``, whoever waits on this very object."""
-        self._event.set()
-        with contextlib.suppress(OSError):
-            self._inside.send(b".")
+        self._interrupt()
         if not self._db.postgresql:
             return
         with contextlib.suppress(Unreachable):
             channel = self._find_channel().replace('""', '"')
             self._db.write(lambda connection: connection.execute(text("SELECT pg_notify(:c, '')"), {"c": channel}))
 
-    def close(self) -> None:
-        """Stop listening; a wait in another thread ends."""
-        self._closed = True
+    def _interrupt(self) -> None:
         self._event.set()
         with contextlib.suppress(OSError):
             self._inside.send(b".")
-        self._disconnect()
+
+    def close(self) -> None:
+        """Stop listening; a wait in another thread ends."""
+        self._closed = True
+        self._interrupt()
+        with self._listening:
+            self._disconnect()
+            self._inside.close()
+            self._outside.close()

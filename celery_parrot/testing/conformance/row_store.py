@@ -414,14 +414,13 @@ class RowStoreConformance:
         """Trace 25: fail, in-flight skip, fail is two failures in a row; an uncounted one is none."""
         scene.add("a")
         scene.due()
-        for number, (status, fields) in enumerate(
-            [
-                (Status.ERROR, {"error": "E: 1"}),
-                (Status.SUCCESS, {"output": '{"in_flight_skip": true, "held_by": "x"}', "sent_at": None}),
-                (Status.ERROR, {"error": "E: 2"}),
-                (Status.ERROR, {"error": "E: revoked", "counted": False}),
-            ]
-        ):
+        story: list[tuple[Status, dict[str, Any]]] = [
+            (Status.ERROR, {"error": "E: 1"}),
+            (Status.SUCCESS, {"output": '{"in_flight_skip": true, "held_by": "x"}', "sent_at": None}),
+            (Status.ERROR, {"error": "E: 2"}),
+            (Status.ERROR, {"error": "E: revoked", "counted": False}),
+        ]
+        for number, (status, fields) in enumerate(story):
             scene.backend.advance(EVERY)
             (made,) = scene.plans()
             scene.advance(made, token=f"t{number}")

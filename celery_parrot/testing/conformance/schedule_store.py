@@ -475,7 +475,10 @@ class EditSide(_Base):
         scene.add("report", kind="agent")
         scene.add("off", enabled=False)
         scene.due("task", "agent")
-        names = lambda **how: [one.name for one in scene.s.find(**how).items]  # noqa: E731
+
+        def names(**how: Any) -> list[str]:
+            return [one.name for one in scene.s.find(**how).items]
+
         assert names(kind="agent") == ["report"]
         assert names(text="MAIL") == ["mail 100%"]
         assert names(text="0%") == ["mail 100%"]
