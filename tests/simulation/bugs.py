@@ -15,7 +15,7 @@ from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.dispatch.outbox import Outbox, Ticket
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, Verdict
-from celery_parrot.protocols import CommitReply, Delivery, FinishReply, FinishVerdict, Hold, Outcome, StartReply
+from celery_parrot.protocols import CommitReply, Delivery, FinishReply, FinishVerdict, Hold, Memory, Outcome, StartReply
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -116,6 +116,14 @@ def _always_fresh(space: Space, seen_at: datetime | None) -> bool:
     return True
 
 
+def _marks_only(space: Space, memory_: Memory) -> None:
+    """Of what a beat remembers only the marks are put back."""
+    _restore(space, replace(memory_, outbox=(), line=()))
+
+
+_restore = memory.restore
+
+
 # --- workers ---
 
 
@@ -200,6 +208,7 @@ BUGS: Mapping[str, Bug] = {
         Bug("takeover judged during an outage", lambda: _patched(outbox, "takeable", _takeable_during_an_outage)),
         Bug("takeover without comparing the hold", lambda: _patched(outbox, "take", _take_anything)),
         Bug("a stale mirror is put back", lambda: _patched(memory, "_is_fresh", _always_fresh), quick=False),
+        Bug("the outbox is not put back", lambda: _patched(memory, "restore", _marks_only), quick=False),
         Bug("Start without a token per delivery", lambda: _patched(runs, "start", _start_without_token)),
         Bug("Start judges during an outage", lambda: _patched(runs, "start", _start_during_an_outage)),
         Bug("Start opens an ended fire", lambda: _patched(runs, "start", _start_ended)),

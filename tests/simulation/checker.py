@@ -58,6 +58,11 @@ class Forgiveness:
             for flush, known, _ in self._losses
         )
 
+    def lost(self, since: float) -> bool:
+        """Whether a loss explains that a fire committed at ``since`` was never heard of again: only where nobody who
+        lived had seen it in the outbox. What somebody had seen may repeat, but must be put back."""
+        return any(since <= flush.at and since >= known for flush, known, _ in self._losses)
+
     def due(self, at: float) -> bool:
         """Whether a loss explains that a due time was never decided: it came around the loss, or a beat that started
         on an empty coordinator went on at once (DESIGN 14) and knew nothing of due times still to be decided."""
@@ -121,6 +126,9 @@ class Checker:
                 self.wrong(f"{log.key.text} was sent with different task ids")
             since = log.committed[0][0] if log.committed else self._first_sign(log)
             if self._forgiven.fire(log.key, since, self._end):
+                heard_of = log.executions or log.outcomes or log.swallowed
+                if not heard_of and not self._forgiven.lost(since):
+                    self.wrong(f"{log.key.text} is lost with the coordinator's memory, though others had seen it")
                 continue
             self._ends(log)
             self._once(log)

@@ -182,14 +182,15 @@ class Simulation:
         self.weather.strike(fault)
         world.say("-----", f"{fault}{f': {victim.name}' if victim and fault in _PERSONAL else ''}, {span:.3f} s")
         if fault is Fault.OUTAGE:
-            self.net.out_until = max(self.net.out_until, until)
-            self.history.outages.append((begin, end))
+            self._out(begin, end, until)
         elif fault is Fault.BROKER_OUT:
             self.broker.out_until = max(self.broker.out_until, until)
             self.history.broker_troubles.append((begin, end + 6.0))
-        elif fault is Fault.FLUSH:
-            self.net.witness.flushed(self.broker.keys)
-            self._server.flush()
+        elif fault is Fault.FLUSH and chance.random() < 0.5:
+            self._flush()
+        elif fault is Fault.FLUSH:  # it stops, and starts again empty
+            self._out(begin, end, until)
+            world.later(span, self._flush)
         elif fault is Fault.OTHER_SERVER:
             self._server.forget_identity()
             self.history.other_servers.append(begin)
@@ -198,6 +199,15 @@ class Simulation:
                 self._leaving.add(chance.choice(beats))
         elif victim is not None:
             self._hurt(fault, victim, span, until)
+
+    def _out(self, begin: float, end: float, until: int) -> None:
+        self.net.out_until = max(self.net.out_until, until)
+        self.history.outages.append((begin, end))
+
+    def _flush(self) -> None:
+        self.world.say("-----", "memory is lost")
+        self.net.witness.flushed(self.broker.keys)
+        self._server.flush()
 
     def _hurt(self, fault: Fault, victim: Process, span: float, until: int) -> None:
         if fault is Fault.KILL:

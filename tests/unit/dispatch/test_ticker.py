@@ -206,6 +206,29 @@ def test_memory_lost_again_in_the_quiet_time_loses_nothing(rig: Rig) -> None:
     assert sent(second) == [rig.key(60)]
 
 
+def test_a_coordinator_that_restarts_empty_after_an_outage_gets_all_back(rig: Rig) -> None:
+    """Every beat's memory is as old as the outage: the fire that waited is put back, and sent once."""
+    beats = [rig.beat("B1", every(600)), rig.beat("B2", every(600))]
+    for beat in beats:
+        broker(beat, down="down")
+        beat.tick()
+    rig.keep_touched(600, *beats)
+    for beat in beats:
+        beat.tick()
+        wire_of(beat).out = True
+    for _ in range(12):
+        for beat in beats:
+            beat.run(1)
+    rig.coordinator.flush()
+    for beat in beats:
+        broker(beat)
+        wire_of(beat).out = False
+    for _ in range(60):
+        for beat in beats:
+            beat.run(0.5)
+    assert sent(*beats) == [rig.key(600)]
+
+
 def test_a_stale_mirror_is_not_sent_again(rig: Rig) -> None:
     """A beat that was cut off while the other sent its fires, and that comes back after a loss of memory."""
     first, second = rig.beat("B1", every(60)), rig.beat("B2", every(60))
