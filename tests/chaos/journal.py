@@ -123,7 +123,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the due times of a window."""
+    """What became of the due times of a window.
+
+    :ivar repeated: due times of which more than one message reached a worker; run or dropped there.
+    """
 
     window: Window
     executed: Mapping[Due, Sequence[Run]]
@@ -132,7 +135,7 @@ class Verdict:
     early: Sequence[Run]
     wrong_id: Sequence[Run]
     other_ids: Mapping[str, Collection[str]]
-    repeats: int
+    repeated: Collection[Due]
 
     @property
     def exact(self) -> bool:
@@ -149,7 +152,7 @@ class Verdict:
         late = self.lateness
         due = len(self.window.dues())
         text = f"due {due}, executed {len(late)}, doubled {len(self.doubled)}, lost {len(self.lost)}"
-        text += f", repeated messages {self.repeats}"
+        text += f", repeated messages {len(self.repeated)}"
         if late:
             text += (
                 f"; lateness p50 {quantile(late, 0.5):.3f} s, p99 {quantile(late, 0.99):.3f} s, max {late[-1]:.3f} s"
@@ -213,7 +216,7 @@ def judge(
         early=[run for run in every if run.lateness < -EARLY],
         wrong_id=[run for run in every if run.fire_id != fire_id(scheduler, run.due) or run.task_id != run.fire_id],
         other_ids={fire: found for fire, found in ids.items() if len(found) > 1},
-        repeats=sum(count - 1 for count in deliveries.values()),
+        repeated={due for due, count in deliveries.items() if count > 1},
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -278,9 +279,40 @@ class Lab:
         self._say(f"{label}{seed}: {verdict.figures()}")
         return verdict
 
-    def check(self, verdict: Verdict) -> None:
-        """Assert that it is exact; otherwise show what every process logged of the first offending due times."""
+    def check(self, verdict: Verdict, *, put_back: bool = False) -> None:
+        """Assert that it is exact; otherwise show what every process logged of the first offending due times.
+
+        A guarded worker would hide that two beats had both claimed a fire, so a second message must have its reason.
+
+        :param put_back: workers may have put messages back, because the coordinator was away or had forgotten.
+        """
         verdict.assert_exact(self.explain)
+        unexplained = sorted(set(verdict.repeated) - self.passed_on()) if not put_back else []
+        assert not unexplained, (
+            f"{len(unexplained)} fires were sent twice although no beat had taken them over: "
+            f"{[show(due) for due in unexplained[:10]]}\n{self.explain(unexplained)}"
+        )
+
+    def passed_on(self, *beats: Proc) -> set[Due]:
+        """The due times that these beats (all) say they took over from another, or tried again."""
+        found = re.findall(r"\[fire-(?:taken-over|tried-again)\] (\S+) due (\S+): ", self.logs(beats))
+        return {(name, datetime.fromisoformat(due)) for name, due in found}
+
+    def check_each_sends(self, beats: Iterable[Proc]) -> None:
+        """Every one of them has sent something, or does so when those that have are gone: whoever looks first at a due
+        time takes it, so a fair share is a matter of luck."""
+        everyone = list(beats)
+        while idle := [beat for beat in everyone if not self.sent_by(beat)]:
+            for beat in everyone:
+                if beat not in idle and beat.alive:
+                    beat.kill_group()
+            wait_until(
+                lambda idle=idle: any(self.sent_by(beat) for beat in idle),  # type: ignore[misc]
+                f"one of {', '.join(beat.name for beat in idle)} to send something",
+                PATIENCE,
+                interval=0.1,
+                explain=self.explain,
+            )
 
     def say(self, line: str) -> None:
         """A line for the summary."""

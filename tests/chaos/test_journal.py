@@ -64,7 +64,8 @@ def test_a_repeated_message_must_have_the_same_task_id() -> None:
     run = RUNS[0]
     message = Received(run.task_id, run.fire_id, run.due)
     verdict = _judge(RUNS, [message, message])
-    assert (verdict.exact, verdict.repeats) == (True, 1)
+    assert verdict.exact
+    assert verdict.repeated == {run.due}
     assert not _judge(RUNS, [message, replace(message, task_id="another")]).exact
 
 

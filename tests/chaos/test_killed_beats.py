@@ -34,9 +34,8 @@ def _kill_one_and_restart_it(
     lab.check(verdict)
     lab.stays_alive(*lab.procs.all)
     lab.wait_ready(victim)
-    for proc in victims:
-        assert lab.sent_by(proc), f"{proc.name} has sent nothing: only one beat was active\n{lab.explain()}"
     lab.check_outcomes(window)
+    lab.check_each_sends(victims)
 
 
 def test_a_beat_is_killed(lab: Lab, private_redis: PrivateRedis, seed: int, full: bool) -> None:
@@ -111,4 +110,4 @@ def test_a_rolling_restart(lab: Lab, private_redis: PrivateRedis, seed: int, ful
         second += 5
     verdict = lab.close_window(window, label="rolling restart without Parrot(app)")
     lab.check(verdict)
-    assert verdict.repeats == 0
+    assert not verdict.repeated

@@ -65,7 +65,7 @@ def test_forgotten_between_two_ticks(lab: Lab, make_redis: MakeRedis, how: str) 
         label=f"coordinator {how} between two ticks",
         may_repeat=within(window.dues(), lost - IN_FLIGHT, lost),
     )
-    lab.check(verdict)
+    lab.check(verdict, put_back=True)
     lab.stays_alive(*beats)
 
 
@@ -89,7 +89,7 @@ def test_forgotten_between_commit_and_send(lab: Lab, make_redis: MakeRedis, make
         label="coordinator FLUSHALL between commit and send",
         may_repeat=within(window.dues(), lost - IN_FLIGHT, lost),
     )
-    lab.check(verdict)
+    lab.check(verdict, put_back=True)
     lab.stays_alive(*beats)
 
 

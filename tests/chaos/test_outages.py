@@ -81,7 +81,7 @@ def test_the_broker_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakePro
     lab.wait_ready(*beats)
     window, begin, end = _pass_through(lab, outage, 5, watched=12)
     verdict = lab.close_window(window, label=f"broker {how} for 5 s")
-    lab.check(verdict)
+    lab.check(verdict, put_back=True)
     lab.stays_alive(*beats)
     meanwhile = within(window.dues(), begin, end)
     assert meanwhile
@@ -102,7 +102,8 @@ def test_rabbitmq_is_away(lab: Lab, private_redis: PrivateRedis, rabbitmq_url: s
     lab.worker()
     lab.wait_ready(*beats)
     window, _, _ = _pass_through(lab, Outage(url, proxy.cut, proxy.restore), 5, watched=12)
-    lab.check(lab.close_window(window, label="RabbitMQ cut for 5 s"))
+    verdict = lab.close_window(window, label="RabbitMQ cut for 5 s")
+    lab.check(verdict, put_back=True)
     lab.check_outcomes(window)
 
 
@@ -122,7 +123,7 @@ def _coordinator_away(lab: Lab, broker: str, outage: Outage, seconds: int, label
         return lab.missed(window)
 
     verdict = lab.close_window(window, label=label, missed=missed)
-    lab.check(verdict)
+    lab.check(verdict, put_back=True)
     lab.stays_alive(*beats, worker)
     gone = missed()
     lab.say(f"    due meanwhile {len(within(window.dues(), begin, end))}, missed by policy {len(gone)}")
@@ -174,6 +175,7 @@ def test_the_one_redis_for_both_is_away(lab: Lab, make_redis: MakeRedis, make_pr
     worker = lab.worker()
     lab.wait_ready(*beats)
     window, _, _ = _pass_through(lab, outage, 5, watched=16)
-    lab.check(lab.close_window(window, label=f"the one Redis {how} for 5 s"))
+    verdict = lab.close_window(window, label=f"the one Redis {how} for 5 s")
+    lab.check(verdict, put_back=True)
     lab.stays_alive(*beats, worker)
     lab.assert_quiet("[fire-reaped]", "[memory-lost]")
