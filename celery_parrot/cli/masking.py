@@ -7,8 +7,10 @@ import sys
 
 
 def mask_our_urls() -> None:
-    """Have Celery hide ``parrot_*_url`` too. Imports nothing: whoever can show settings has that module already."""
+    """Have Celery hide ``parrot_*_url`` and ``parrot_*_options`` too. Imports nothing: whoever can show settings has
+    that module already."""
     utils = sys.modules.get("celery.app.utils")
     hidden = getattr(utils, "HIDDEN_SETTINGS", None)
     if isinstance(hidden, re.Pattern) and "PARROT_" not in hidden.pattern:
-        setattr(utils, "HIDDEN_SETTINGS", re.compile(rf"{hidden.pattern}|PARROT_\w*URL", hidden.flags))  # noqa: B010
+        ours = re.compile(rf"{hidden.pattern}|PARROT_\w*(URL|OPTIONS)", hidden.flags)
+        setattr(utils, "HIDDEN_SETTINGS", ours)  # noqa: B010

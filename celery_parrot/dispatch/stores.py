@@ -29,7 +29,7 @@ class Stores:
 
     def due(self, before: datetime, kinds: Iterable[str], limit: int) -> list[Due]:
         """What is due in any store, at most ``limit`` of each, earliest first within each."""
-        return self._gather(lambda store: store.due(before, kinds, limit))
+        return self._gather(lambda store: store.due(before, kinds, limit), recovers=True)
 
     def due_elsewhere(self, before: datetime, kinds: Iterable[str], limit: int) -> list[Due]:
         """What is due of kinds that are not routed here."""
@@ -71,7 +71,8 @@ class Stores:
             marks.extend(some_marks)
         return registrations, marks
 
-    def _gather(self, ask: Callable[[ScheduleStore], Sequence[T]]) -> list[T]:
+    def _gather(self, ask: Callable[[ScheduleStore], Sequence[T]], *, recovers: bool = False) -> list[T]:
+        """:param recovers: an answer shows that the store is back. Not every question reaches its backend."""
         found: list[T] = []
         for store in self._stores:
             try:
@@ -79,7 +80,8 @@ class Stores:
             except Exception as exc:  # one store's fault never stops the others
                 self.failed(store.name, exc)
             else:
-                self._recovered(store.name)
+                if recovers:
+                    self._recovered(store.name)
         return found
 
     def failed(self, name: str, exc: Exception) -> None:

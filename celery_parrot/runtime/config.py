@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from celery import Celery
 from celery_parrot.model.fire import Namespace
 from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import Timing
+from celery_parrot.runtime.conf_database import DatabaseAddress, database_address
 from celery_parrot.runtime.conf_kinds import read_kinds, refuse_limit
 from celery_parrot.runtime.conf_redis import RedisAddress, redis_address
 from celery_parrot.runtime.conf_source import ENVIRONMENT, Source, closest, refuse
@@ -23,19 +24,19 @@ HEARTBEAT = 3.0
 """Seconds of silence after which a beat is taken for dead. Not a setting: all processes must agree."""
 
 DEFAULT_GRACE = 300.0
-"""``misfire_grace`` of a code schedule that names none."""
+"""``misfire_grace`` of a schedule in code or in the database that names none."""
 
 COORDINATIONS = ("redis", "db", "none")
 
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
-    "parrot_database_url", "parrot_database_schema", "parrot_database_options", "parrot_alert_recipients",
-    "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow", "parrot_file_root",
-    "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
+    "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
+    "parrot_file_root", "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
 })  # fmt: skip
 
 KNOWN = NOT_YET | {
     "parrot_name", "parrot_coordination", "parrot_redis_url", "parrot_redis_db", "parrot_redis_options",
+    "parrot_database_url", "parrot_database_schema", "parrot_database_options",
     "parrot_kinds", "parrot_exclusion_groups", "parrot_max_concurrent", "parrot_fire_lock_ttl",
     "parrot_run_now_lock_ttl", "parrot_max_consecutive_failures", "parrot_on_time", "parrot_takeover_after",
     "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
@@ -53,6 +54,7 @@ class Settings:
 
     :ivar name: the registered name (``parrot_name``); it is part of every key.
     :ivar redis: where Redis is; None where no URL is known. Its text form carries no password.
+    :ivar database: where the db store is; None where no URL is set. No password in its text either.
     :ivar kinds: the declared kinds by name.
     :ivar warnings: what is odd but works, one sentence each.
     """
@@ -60,6 +62,7 @@ class Settings:
     name: str = "scheduler_manager"
     coordination: str = "none"
     redis: RedisAddress | None = None
+    database: DatabaseAddress | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     on_time: float = 10.0
     takeover_after: float = 10.0
@@ -97,22 +100,28 @@ class Settings:
         )
 
 
-def load(app: Celery, environ: Mapping[str, str] | None = None) -> Settings:
+def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Iterable[str] = ()) -> Settings:
     """The settings of ``app``. Reading them configures the app, as reading any of Celery's does.
 
     :param environ: where absent settings are looked up; the process's environment unless given.
+    :param attached: names of stores that were handed in and whose schedules all beats share.
     :raises ConfigurationError: for the first setting that cannot work.
     """
     source = Source(app, environ)
-    address = redis_address(source)
+    address, database = redis_address(source), database_address(source)
+    shared = sorted({*attached, *(["db"] if database else [])})
     coordination = source.choice("parrot_coordination", COORDINATIONS, "redis" if address else "none")
     _check_coordination(source, coordination, address)
+    overridden: tuple[str, ...] = ()
+    if shared and coordination == "none":
+        coordination, overridden = "redis", (_override(source, address, database, shared),)
     _check_limits(source, coordination)
     reap_after, reap_margin = source.number("parrot_reap_after", 900.0), source.number("parrot_reap_margin", 5.0)
     settings = Settings(
         name=_name(source),
         coordination=coordination,
         redis=address if coordination == "redis" else None,
+        database=database,
         kinds=read_kinds(
             source.mapping("parrot_kinds"), coordination=coordination, reap_after=reap_after, reap_margin=reap_margin
         ),
@@ -132,7 +141,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None) -> Settings:
         history_limit=source.integer("parrot_history_limit", 1000),
         unreachable=source.choice("parrot_unreachable", ("hold", "run"), "hold"),
         max_clock_skew=source.number("parrot_max_clock_skew", 5.0),
-        warnings=_warnings(source),
+        warnings=(*_warnings(source), *overridden),
     )
     _check_timers(source, settings)
     return settings
@@ -177,6 +186,26 @@ def _check_coordination(source: Source, coordination: str, address: RedisAddress
             label, "redis", "no Redis URL is known: neither parrot_redis_url is set nor is the broker a Redis",
             "Set parrot_redis_url, e.g. 'redis://host:6379/0'.",
         )  # fmt: skip
+
+
+def _override(
+    source: Source, address: RedisAddress | None, database: DatabaseAddress | None, shared: Sequence[str]
+) -> str:
+    """The warning that coordination is not ``none``, or a ConfigurationError where there is nothing else."""
+    stores = " and ".join(shared)
+    if address is None:
+        key, value = (
+            ("parrot_database_url", database.url) if database else (source.label("parrot_coordination"), "none")
+        )
+        refuse(
+            key, value, f"schedules of the {stores} store are shared by all beats, and no Redis is known to "
+            "coordinate through (coordination 'db' is not in this release)",
+            "Set parrot_redis_url, e.g. 'redis://host:6379/0'.",
+        )  # fmt: skip
+    return (
+        f"{source.label('parrot_coordination')} is none, but the schedules of the {stores} store are shared by all "
+        f"beats: coordinating through Redis at {address}"
+    )
 
 
 def _check_limits(source: Source, coordination: str) -> None:
@@ -225,4 +254,7 @@ def _warnings(source: Source) -> tuple[str, ...]:
 def describe(settings: Settings) -> Mapping[str, Any]:
     """What the start-up banner and ``health`` say of the settings; no credentials."""
     where = str(settings.redis) if settings.redis else "this process only"
-    return {"coordination": f"{settings.coordination} ({where})", "registered name": settings.name}
+    facts = {"coordination": f"{settings.coordination} ({where})", "registered name": settings.name}
+    if settings.database is not None:
+        facts["database"] = str(settings.database)
+    return facts

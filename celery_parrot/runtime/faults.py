@@ -2,21 +2,25 @@
 
 * ``PARROT_TEST_CLOCK_OFFSET``: seconds by which this process's wall clock is wrong.
 * ``PARROT_TEST_CRASH``: where this process kills itself (SIGKILL), at the first fire that comes there:
-  ``after-commit`` (committed, not sent) or ``after-send`` (sent, not confirmed).
+  ``after-prepare`` (claimed for a row that has not moved), ``after-commit`` (committed, not sent) or ``after-send``
+  (sent, not confirmed).
 """
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from celery_parrot.clock import Clock, SystemClock
+from celery_parrot.model.plan import Verdict
 from celery_parrot.protocols import Coordinator, Message, Sender, SendResult, SendStatus
 
+T = TypeVar("T")
+
 OFFSET, CRASH = "PARROT_TEST_CLOCK_OFFSET", "PARROT_TEST_CRASH"
-AFTER_COMMIT, AFTER_SEND = "after-commit", "after-send"
+AFTER_PREPARE, AFTER_COMMIT, AFTER_SEND = "after-prepare", "after-commit", "after-send"
 
 
 def clock() -> Clock:
@@ -25,29 +29,25 @@ def clock() -> Clock:
 
 
 def coordinator(real: Coordinator) -> Coordinator:
-    """``real``, or one that kills the process after its first commit of a fire."""
-    return _CrashAfterCommit(real) if os.environ.get(CRASH) == AFTER_COMMIT else real
+    """``real``, which kills the process after it committed, or prepared, its first fire, if a test wants that."""
+    where = os.environ.get(CRASH)
+    if where == AFTER_COMMIT:
+        _die_after(real, "commit", lambda answer: any(reply.fires for reply in answer[1]))
+    if where == AFTER_PREPARE:
+        _die_after(real, "prepare", lambda answer: any(reply.fires for reply in answer[1]))
+    return real
+
+
+def crashing(real: T) -> T:
+    """A store whose rows decide, which kills the process after its first move, if a test wants that."""
+    if os.environ.get(CRASH) == AFTER_COMMIT:
+        _die_after(real, "advance", lambda answer: any(verdict is Verdict.COMMITTED for verdict, _ in answer))
+    return real
 
 
 def sender(real: Sender) -> Sender:
     """``real``, or one that kills the process after the first message it sent."""
     return _CrashAfterSend(real) if os.environ.get(CRASH) == AFTER_SEND else real
-
-
-class _CrashAfterCommit:
-    """Everything is the real coordinator's but :meth:`commit`."""
-
-    def __init__(self, real: Coordinator) -> None:
-        self._real = real
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-    def commit(self, *args: Any, **kwargs: Any) -> Any:
-        reading, replies = self._real.commit(*args, **kwargs)
-        if any(reply.fires for reply in replies):
-            _die()
-        return reading, replies
 
 
 class _CrashAfterSend:
@@ -64,6 +64,18 @@ class _CrashAfterSend:
 
     def close(self) -> None:
         self._real.close()
+
+
+def _die_after(real: Any, name: str, when: Callable[[Any], bool]) -> None:
+    call = getattr(real, name)
+
+    def crashing_call(*args: Any, **kwargs: Any) -> Any:
+        answer = call(*args, **kwargs)
+        if when(answer):
+            _die()
+        return answer
+
+    setattr(real, name, crashing_call)
 
 
 def _die() -> None:

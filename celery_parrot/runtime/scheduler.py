@@ -103,6 +103,7 @@ class ParrotScheduler(Scheduler):
                     self._turn(beat)
             left = self._next_at - beat.clock.monotonic()
             if left >= _TOO_SHORT and beat.wake.wait(min(left, SLICE)):
+                beat.ticker.woken()
                 self._next_at = beat.clock.monotonic()
         finally:
             self._ticking = False

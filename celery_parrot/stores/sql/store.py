@@ -72,6 +72,11 @@ class SqlStore:
         """The engine in use."""
         return self._db.engine
 
+    @property
+    def schema(self) -> str | None:
+        """Where the tables are; None: the connection's default."""
+        return self._db.schema
+
     def wake_channel(self) -> SqlWake:
         """A channel that wakes when a row is changed, by whatever client."""
         return SqlWake(self._db, self._clock)

@@ -257,6 +257,78 @@ def test_the_longest_grace_of_the_entries_counts_too() -> None:
         check_graces(settings, {"nightly": None, "weekly": 500.0, "hourly": 20})
 
 
+# --- the database ---
+
+DATABASE = "postgresql://u:s3cret@db.example/app"
+
+
+def test_a_database_is_read_and_its_password_shown_nowhere() -> None:
+    settings = read(
+        broker_url=REDIS,
+        parrot_database_url=DATABASE,
+        parrot_database_schema="navigator",
+        parrot_database_options={"pool_size": 3, "connect_args": {"password": "s3cret"}},
+    )
+    assert settings.database is not None
+    assert (settings.database.url, settings.database.schema) == (DATABASE, "navigator")
+    assert settings.database.options["pool_size"] == 3
+    for text in (repr(settings), str(settings.database), repr(settings.database), str(describe(settings))):
+        assert "s3cret" not in text
+    assert "db.example" in describe(settings)["database"]
+    assert settings.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "settings", "says"),
+    [
+        ("parrot_database_url", {"parrot_database_url": "app.db"}, "is not a database URL"),
+        ("parrot_database_url", {"parrot_database_url": 5}, "is not a database URL"),
+        ("parrot_database_url", {"parrot_database_url": "postgersql://u:s3cret@h/d"}, "Did you mean 'postgresql'"),
+        ("parrot_database_url", {"parrot_database_url": "oracle://u:s3cret@h/d"}, "oracle is no database"),
+        ("parrot_database_schema", {"parrot_database_schema": "x"}, "says nothing without parrot_database_url"),
+        ("parrot_database_options", {"parrot_database_options": {"a": 1}}, "says nothing without"),
+        ("parrot_database_options", {"parrot_database_url": DATABASE, "parrot_database_options": 1}, "dictionary"),
+        ("parrot_database_schema", {"parrot_database_url": DATABASE, "parrot_database_schema": "a.b"}, "plain name"),
+        (
+            "parrot_database_schema",
+            {"parrot_database_url": "sqlite:///a.db", "parrot_database_schema": "a"},
+            "SQLite has no schemas",
+        ),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_refused(key: str, settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says) as caught:
+        read(broker_url=REDIS, **settings)
+    assert caught.value.key == key
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_database_overrides_coordination_none_where_redis_is_known() -> None:
+    settings = read(broker_url=REDIS, parrot_database_url=DATABASE, parrot_coordination="none")
+    assert settings.coordination == "redis"
+    assert settings.redis is not None
+    (sentence,) = settings.warnings
+    assert "parrot_coordination is none, but" in sentence
+    assert "s3cret" not in sentence
+
+
+def test_a_store_that_is_handed_in_does_so_too() -> None:
+    app = Celery("test", set_as_current=False, broker=REDIS)
+    app.conf.update(parrot_coordination="none")
+    assert load(app, {}).coordination == "none"
+    assert load(app, {}, attached=["redis"]).coordination == "redis"
+
+
+def test_a_database_without_redis_names_the_fix() -> None:
+    with pytest.raises(ConfigurationError, match="Set parrot_redis_url"):
+        read(parrot_database_url=DATABASE)
+
+
+def test_coordination_through_the_database_is_a_later_release() -> None:
+    with pytest.raises(ConfigurationError, match="is not in this release"):
+        read(broker_url=REDIS, parrot_database_url=DATABASE, parrot_coordination="db")
+
+
 # --- warnings ---
 
 
@@ -267,8 +339,8 @@ def test_an_unknown_setting_is_a_warning_with_the_closest_name() -> None:
 
 
 def test_a_setting_that_nothing_uses_yet_is_said() -> None:
-    (sentence,) = read(parrot_database_url="postgresql://u:p@h/d").warnings
-    assert sentence.startswith("parrot_database_url is set")
+    (sentence,) = read(parrot_smtp_url="smtp://u:p@h").warnings
+    assert sentence.startswith("parrot_smtp_url is set")
     assert "u:p" not in sentence
     (sentence,) = read({"SCHEDULER_ALERT_RECIPIENTS": "a@b.example"}).warnings
     assert sentence.startswith("SCHEDULER_ALERT_RECIPIENTS is set")
