@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -198,32 +199,39 @@ class DefinitionCache:
         self._most, self._heaviest = most, weight
         self._kept: OrderedDict[str, tuple[tuple[int, datetime | None], Definition, int]] = OrderedDict()
         self._weight = 0
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def get(self, schedule_id: str, version: int, created_at: datetime | None) -> Definition | None:
         """The definition of this very version, if it is kept."""
-        found = self._kept.get(schedule_id)
-        if found is None or found[0] != (version, created_at):
-            return None
-        self._kept.move_to_end(schedule_id)
-        return found[1]
+        with self._lock:
+            found = self._kept.get(schedule_id)
+            if found is None or found[0] != (version, created_at):
+                return None
+            self._kept.move_to_end(schedule_id)
+            return found[1]
 
     def put(self, row: Mapping[str, Any], definition: Definition) -> None:
         """Keep it, unless it alone would fill a good part of the room."""
         schedule_id = row["schedule_id"]
         weight = 500 + sum(len(row[name] or "") for name in (*_TEXTS, "prompt"))
-        self.drop(schedule_id)
-        if weight * 16 > self._heaviest:
-            return
-        self._kept[schedule_id] = ((row["version"], row["created_at"]), definition, weight)
-        self._weight += weight
-        while len(self._kept) > self._most or self._weight > self._heaviest:
-            self.drop(next(iter(self._kept)))
+        with self._lock:
+            self._drop(schedule_id)
+            if weight * 16 > self._heaviest:
+                return
+            self._kept[schedule_id] = ((row["version"], row["created_at"]), definition, weight)
+            self._weight += weight
+            while len(self._kept) > self._most or self._weight > self._heaviest:
+                self._drop(next(iter(self._kept)))
 
     def drop(self, schedule_id: str) -> None:
         """Forget one."""
+        with self._lock:
+            self._drop(schedule_id)
+
+    def _drop(self, schedule_id: str) -> None:
         found = self._kept.pop(schedule_id, None)
         if found is not None:
             self._weight -= found[2]

@@ -53,9 +53,10 @@ def masked(url: str | URL) -> str:
     return parsed.update_query_dict(hidden).render_as_string(hide_password=True)
 
 
-def make_engine(url: str, options: Mapping[str, Any] | None = None) -> Engine:
+def make_engine(url: str, options: Mapping[str, Any] | None = None, *, bounded: bool = True) -> Engine:
     """An engine for ``url`` with pre-ping and bounded timeouts; ``options`` go to SQLAlchemy and win.
 
+    :param bounded: whether statements are cut off; false for migrations, which may have to build an index.
     :raises ConfigurationError: for a URL that cannot be read, or whose driver is not installed.
     """
     try:
@@ -63,7 +64,7 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None) -> Engine:
         if parsed.drivername in _DRIVERS:
             parsed = parsed.set(drivername=_DRIVERS[parsed.drivername])
         given = dict(options or {})
-        arguments = {**_connect_args(parsed), **given.pop("connect_args", {})}
+        arguments = {**_connect_args(parsed, bounded), **given.pop("connect_args", {})}
         settings: dict[str, Any] = {"pool_pre_ping": True, "hide_parameters": True}
         if parsed.get_backend_name() != SQLITE:
             settings.update(isolation_level="READ COMMITTED", pool_timeout=STATEMENT_TIMEOUT, pool_recycle=1800)
@@ -80,11 +81,11 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None) -> Engine:
             f"its driver is not installed ({error})",
             f"Install celery-parrot[{extra}].",
         ) from None
-    event.listen(engine, "connect", _bound_statements(engine.dialect.name))
+    event.listen(engine, "connect", _first_statements(engine.dialect.name, bounded))
     return engine
 
 
-def _connect_args(url: URL) -> dict[str, Any]:
+def _connect_args(url: URL, bounded: bool) -> dict[str, Any]:
     if url.drivername == "postgresql+psycopg":
         return {
             "connect_timeout": CONNECT_TIMEOUT,
@@ -96,19 +97,19 @@ def _connect_args(url: URL) -> dict[str, Any]:
     if url.get_backend_name() in MYSQL:
         return {
             "connect_timeout": CONNECT_TIMEOUT,
-            "read_timeout": STATEMENT_TIMEOUT,
-            "write_timeout": STATEMENT_TIMEOUT,
+            "read_timeout": STATEMENT_TIMEOUT if bounded else None,
+            "write_timeout": STATEMENT_TIMEOUT if bounded else None,
             "charset": "utf8mb4",
         }
     return {"timeout": LOCK_TIMEOUT} if url.get_backend_name() == SQLITE else {}
 
 
-def _bound_statements(dialect: str) -> Callable[[Any, Any], None]:
+def _first_statements(dialect: str, bounded: bool) -> Callable[[Any, Any], None]:
     """What each new connection is told."""
     statements = {
         POSTGRESQL: [
             "SET TIME ZONE 'UTC'",
-            f"SET statement_timeout = {STATEMENT_TIMEOUT * 1000}",
+            f"SET statement_timeout = {STATEMENT_TIMEOUT * 1000 if bounded else 0}",
             f"SET lock_timeout = {LOCK_TIMEOUT * 1000}",
         ],
         SQLITE: ["PRAGMA journal_mode = WAL"],

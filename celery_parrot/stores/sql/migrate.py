@@ -12,6 +12,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, MetaData, inspect, text
 
+from celery_parrot.stores.sql.engine import make_engine
 from celery_parrot.stores.sql.tables import tables
 from celery_parrot.stores.sql.triggers import trigger_names
 from celery_parrot.stores.sql.types import MYSQL, POSTGRESQL
@@ -30,9 +31,19 @@ def version_location() -> str:
     return str(_HERE / "versions")
 
 
-def upgrade(engine: Engine, schema: str | None = None, revision: str = "head") -> None:
-    """Bring the tables up to ``revision``, creating the schema if it is missing. Two at once wait for each other."""
-    _run(engine, schema, lambda config: command.upgrade(config, revision))
+def upgrade(target: str | Engine, schema: str | None = None, revision: str = "head") -> None:
+    """Bring the tables up to ``revision``, creating the schema if it is missing. Two at once wait for each other.
+
+    :param target: a URL, or an engine; one of our own cuts long statements off, a URL does not.
+    """
+    if isinstance(target, Engine):
+        _run(target, schema, lambda config: command.upgrade(config, revision))
+        return
+    engine = make_engine(target, bounded=False)
+    try:
+        upgrade(engine, schema, revision)
+    finally:
+        engine.dispose()
 
 
 def current(engine: Engine, schema: str | None = None) -> str | None:

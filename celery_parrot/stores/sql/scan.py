@@ -21,7 +21,7 @@ from celery_parrot.stores.sql.definitions import (
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.marks import following, initial_mark
 from celery_parrot.stores.sql.settle import Settler
-from celery_parrot.stores.sql.types import EARLIEST
+from celery_parrot.stores.sql.types import EARLIEST, LATEST
 
 BROKEN_TRIED_AGAIN: Final = timedelta(seconds=60)
 """How often rows that could not be read are tried again without an edit: a newer release may know better."""
@@ -187,11 +187,7 @@ class Scanner:
         """Look at some broken rows again, in turn."""
         if self._broken_next is not None and before < self._broken_next:
             return
-        self._broken_next = (
-            before + BROKEN_TRIED_AGAIN
-            if before < datetime.max.replace(tzinfo=before.tzinfo) - (BROKEN_TRIED_AGAIN)
-            else before
-        )
+        self._broken_next = min(before, LATEST - BROKEN_TRIED_AGAIN) + BROKEN_TRIED_AGAIN
         schedules = self._db.schedules
 
         def look(connection: Connection) -> Sequence[Mapping[str, Any]]:

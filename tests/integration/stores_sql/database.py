@@ -24,7 +24,7 @@ class SqlDatabase:
     def __init__(self, url: str) -> None:
         self.url = url
         self.engine: Engine = make_engine(url)
-        upgrade(self.engine)
+        upgrade(url)
         self._stores: list[SqlStore] = []
 
     @property
