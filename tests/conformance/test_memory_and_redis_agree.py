@@ -16,7 +16,7 @@ from celery_parrot.model.fire import FireKey, Namespace, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan, PlannedFire
 from celery_parrot.model.state import Beat
 from celery_parrot.protocols import (
-    Coordinator,
+    Carried,
     Delivery,
     Drop,
     Hold,
@@ -28,16 +28,18 @@ from celery_parrot.protocols import (
     Registration,
     Running,
 )
+from celery_parrot.protocols.holding import Release
 from celery_parrot.testing.conformance import TIMING
 
-Call = Callable[[Coordinator], Any]
+Call = Callable[[Any], Any]
 SCHEDULES = ("a", "b", "a:b")
+ROWS = ("r", "q")  # rows in a database decide these
 BEATS = ("b1", "b2")
 TOKENS = ("t1", "t2", "t3", "")
 ENDS = (Status.SUCCESS, Status.ERROR, Status.TARGET_MISSING, Status.SENT, Status.EXPIRED, Status.UNKNOWN)
 
 
-LOOKS = ("claims", "run_states", "beats", "fires")
+LOOKS = ("claims", "run_states", "beats", "fires", "uncarried", "holds")
 
 
 class SetClock:
@@ -85,9 +87,16 @@ def _plain(answer: Any) -> Any:
             judge_from=max(answer.judge_from, beginning),
             quiet_until=max(answer.quiet_until, beginning),
         )
+    if isinstance(answer, Carried):
+        return replace(answer, serial=0)  # it grows in either, by steps of its own
     if hasattr(answer, "reading"):
         return replace(answer, reading=_plain(answer.reading))
     return [_plain(item) for item in answer] if isinstance(answer, (list, tuple)) else answer
+
+
+def _uncarried(coordinator: Any) -> Any:
+    """In one order: what was queued in the same millisecond has none."""
+    return sorted(coordinator.uncarried(), key=lambda item: item.record.key)
 
 
 def _differences(ours: Any, theirs: Any) -> list[str]:
@@ -104,12 +113,13 @@ class Player:
         self._base = base
         self._marks = dict.fromkeys(SCHEDULES, base)
         self.outbox: Sequence[Any] = ()
+        self._prepared: tuple[Sequence[Plan], str, str] = ((), "b1", "k")
 
     def due(self, n: int) -> datetime:
         return self._base + timedelta(seconds=n * 60, microseconds=n % 3 * 250_001)
 
     def key(self) -> FireKey:
-        return FireKey(self._pick(SCHEDULES), self.due(self._random.randint(1, 8)))
+        return FireKey(self._pick((*SCHEDULES, *ROWS)), self.due(self._random.randint(1, 8)))
 
     def _pick(self, items: Sequence[Any]) -> Any:
         return items[self._random.randrange(len(items))]
@@ -157,6 +167,10 @@ class Player:
             max_fires=self._pick((None, 3)),
         )
 
+    def row_plan(self) -> Plan:
+        name = self._pick(ROWS)
+        return replace(self.plan(), schedule_id=name, name=name, expected_mark=self._base, store="db")
+
     def outcome(self) -> Outcome:
         return Outcome(
             lease=Lease(self.key(), self._pick(TOKENS)),
@@ -179,7 +193,7 @@ class Player:
         return Running(delivery=self.delivery(), started_at=self._base, attempt=self._pick((1, 2)))
 
     def step(self, pair: Pair) -> None:
-        kind = self._random.randrange(20)
+        kind = self._random.randrange(26)
         if kind == 0:
             registrations = [self.registration(), self.registration()]
             self.learn(pair.both(f"register {registrations}", lambda c: c.register(registrations)))
@@ -213,10 +227,42 @@ class Player:
             pair.both(f"finish {outcomes}", lambda c: c.finish(outcomes))
         elif kind == 18:
             pair.both("reap", lambda c: c.reap(limit=2))
+        elif kind in (20, 21, 22):
+            if self._random.random() < 0.8:  # else the same again, as after a lost reply
+                first, second = self.row_plan(), self.row_plan()
+                plans = [first, second] if first.schedule_id != second.schedule_id else [first]
+                self._prepared = plans, self._pick(BEATS), f"k{len(pair.log)}"
+            prepared, owner, token = self._prepared
+            pair.both(f"prepare {owner} {token} {prepared}", lambda c: c.prepare(prepared, owner, token))
+        elif kind == 23:
+            holds, token = [self.hold(), self.hold()], self._prepared[2]
+            pair.both(f"discard {token} {holds}", lambda c: c.discard(holds, token))
+        elif kind == 24:
+            self._carry(pair)
+        elif kind == 25:
+            self._hold_or_release(pair)
         elif self._random.random() < 0.3:
             self._disturb(pair)
         else:
             self._move(pair)
+
+    def _carry(self, pair: Pair) -> None:
+        some = self._pick((*SCHEDULES, *ROWS))
+        pair.both("uncarried", _uncarried)
+        for coordinator in (pair.redis, pair.memory):  # each has serials of its own
+            coordinator.carried([item for item in coordinator.uncarried() if item.record.key.schedule_id == some])
+
+    def _hold_or_release(self, pair: Pair) -> None:
+        name, by = self._pick((*SCHEDULES, "r")), self._pick(("person", "failures"))
+        if self._random.random() < 0.4:
+            pair.both(f"hold {name} {by}", lambda c: c.hold([name], by, "why"))
+            return
+        mark = self._marks.get(name, self._base)
+        gone = NotFired(Status.SKIPPED, "paused", self.due(9), self.due(9), 1)
+        releases = [
+            Release(schedule_id=name, name=name, kind="task", expected_mark=mark, new_mark=self.due(9), skipped=(gone,))
+        ]
+        pair.both(f"release {releases}", lambda c: c.release(releases))
 
     def _move(self, pair: Pair) -> None:
         seconds = self._pick((0.7, 1.3, 2.9, 2.9, 2.9, 11.0, 16.0))
@@ -234,11 +280,13 @@ class Player:
         pair.both(f"remember_running {running}", lambda c: c.remember_running(running))
 
     def look(self, pair: Pair) -> None:
-        keys = [FireKey(name, self.due(n)) for name in SCHEDULES for n in range(1, 13)]
+        keys = [FireKey(name, self.due(n)) for name in (*SCHEDULES, *ROWS) for n in range(1, 13)]
         pair.both("claims", lambda c: c.claims(keys))
         pair.both("run_states", lambda c: c.run_states(SCHEDULES))
         pair.both("beats", lambda c: c.beats())
-        for name in SCHEDULES:
+        pair.both("uncarried", _uncarried)
+        pair.both("holds", lambda c: [c.holds([name]) for name in (*SCHEDULES, "r")])
+        for name in (*SCHEDULES, *ROWS):
             pair.both("fires", lambda c, name=name: c.fires(name))  # type: ignore[misc]
 
 

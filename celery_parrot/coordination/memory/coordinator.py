@@ -6,13 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from celery_parrot.coordination.memory import limits, memory, outbox, records, runs
+from celery_parrot.coordination.memory import holding, limits, memory, outbox, records, rows, runs
 from celery_parrot.coordination.memory.server import MemoryServer, ServerClock
 from celery_parrot.coordination.memory.space import Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
-from celery_parrot.model.plan import Plan
+from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.state import Beat, RunState
 from celery_parrot.protocols import (
+    Carried,
     CommitReply,
     Delivery,
     Drop,
@@ -32,10 +33,12 @@ from celery_parrot.protocols import (
     SweepReply,
     Timing,
 )
+from celery_parrot.protocols.holding import Held, Release
 
 
 class MemoryCoordinator:
-    """A :class:`~celery_parrot.protocols.Coordinator` and :class:`~celery_parrot.protocols.Limits` in memory.
+    """A :class:`~celery_parrot.protocols.Coordinator` in memory, with all of its capabilities: limits, preparing for
+    rows that decide, holding schedules of code.
 
     Thread-safe. Coordinates what shares one :class:`MemoryServer`: by default only this object; :meth:`client`
     makes another with an epoch knowledge of its own, as another process would have.
@@ -155,6 +158,42 @@ class MemoryCoordinator:
     def leave(self, owner: str) -> None:
         with self._call() as space:
             outbox.leave(space, owner)
+
+    # -- rows that decide --
+
+    def prepare(self, plans: Sequence[Plan], owner: str, token: str) -> tuple[Reading, Sequence[CommitReply]]:
+        with self._call() as space:
+            outbox.seen(space, owner)
+            replies = [rows.prepare(space, plan, owner, token) for plan in plans]
+            return space.reading(), replies
+
+    def discard(self, holds: Sequence[Hold], token: str) -> Sequence[bool]:
+        with self._call() as space:
+            return [rows.discard(space, hold, token) for hold in holds]
+
+    def uncarried(self, *, limit: int = 500) -> Sequence[Carried]:
+        with self._call() as space:
+            return rows.uncarried(space, limit)
+
+    def carried(self, items: Sequence[Carried]) -> None:
+        with self._call() as space:
+            for item in items:
+                rows.carried(space, item)
+
+    # -- holding --
+
+    def hold(self, schedule_ids: Sequence[str], by: str, note: str) -> Sequence[bool]:
+        with self._call() as space:
+            return [holding.hold(space, schedule_id, by, note) for schedule_id in schedule_ids]
+
+    def release(self, releases: Sequence[Release]) -> Sequence[Verdict]:
+        with self._call() as space:
+            return [holding.release(space, release) for release in releases]
+
+    def holds(self, schedule_ids: Sequence[str]) -> Mapping[str, Held]:
+        with self._call() as space:
+            found = {schedule_id: holding.held(space, schedule_id) for schedule_id in schedule_ids}
+            return {schedule_id: held for schedule_id, held in found.items() if held is not None}
 
     # -- limits --
 

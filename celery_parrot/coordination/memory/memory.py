@@ -103,6 +103,7 @@ def restore_running(space: Space, running: Running) -> None:
             )
         )
         claim.counted = records.recorded(space, delivery.key)
+        claim.stray = True
     fire = claim.fire
     if fire.status.terminal or (fire.status is Status.RUNNING and fire.token != delivery.token):
         return

@@ -80,6 +80,7 @@ def _claim(space: Space, plan: Plan, planned: PlannedFire, owner: str) -> None:
             owner=owner,
             owned_at=space.now,
             committed_at=space.now,
+            store=plan.store,
         )
     )
     space.change(claim)

@@ -9,12 +9,23 @@ from datetime import datetime, timedelta
 from celery_parrot.coordination.memory.space import Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan
+from celery_parrot.protocols import Carried
+from celery_parrot.protocols.holding import Release
+
+COPIES = 100
+"""History entries kept here of a schedule whose history is in a database."""
+
+MOST_STRAYS = 1000
+"""So many fires that may be a row's wait to be carried; there may be no database to ask."""
 
 AUTOMATIC = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
 
 
-def record(space: Space, claim: Claim, *, output: str | None = None, error: str | None = None) -> None:
-    """Write the fire's history entry as the claim is now."""
+def record(
+    space: Space, claim: Claim, *, output: str | None = None, error: str | None = None, counted: bool = True
+) -> None:
+    """Write the fire's history entry as the claim is now. A row knows of its pending fires; everything later is
+    carried there."""
     fire = claim.fire
     entries = space.history.setdefault(fire.key.schedule_id, {})
     before = entries.get(fire.key.moment)
@@ -37,10 +48,22 @@ def record(space: Space, claim: Claim, *, output: str | None = None, error: str 
         error=error,
         late_result=before.late_result if before else None,
     )
-    _prune(space, entries)
+    if fire.status is not Status.PENDING:
+        claim.uncounted = fire.status.failure and not counted
+        _carry(space, claim)
+    limit = space.timing.history_limit
+    _prune(entries, min(limit, COPIES) if fire.store == "db" else limit)
 
 
-def record_range(space: Space, plan: Plan, run: NotFired, owner: str) -> None:
+def _carry(space: Space, claim: Claim) -> None:
+    key = claim.fire.key
+    strange = claim.stray and key.schedule_id not in space.states and len(space.uncarried) < MOST_STRAYS
+    if claim.fire.store == "db" or strange:
+        record = space.history[key.schedule_id][key.moment]
+        space.uncarried[key] = Carried(record=record, serial=claim.serial, counted=not claim.uncounted)
+
+
+def record_range(space: Space, plan: Plan | Release, run: NotFired, owner: str) -> None:
     """One history entry for due times that are decided without firing. Never replaces that of a fire."""
     key = FireKey(plan.schedule_id, run.first)
     entries = space.history.setdefault(plan.schedule_id, {})
@@ -60,14 +83,17 @@ def record_range(space: Space, plan: Plan, run: NotFired, owner: str) -> None:
         until=run.last if run.count > 1 else None,
         count=run.count,
     )
-    _prune(space, entries)
+    _prune(entries, space.timing.history_limit)
 
 
-def note_late(space: Space, key: FireKey, text: str) -> None:
+def note_late(space: Space, claim: Claim, text: str) -> None:
     """Keep what a result that came too late said."""
+    key = claim.fire.key
+    space.change(claim)
     entries = space.history.get(key.schedule_id, {})
     if key.moment in entries:
         entries[key.moment] = replace(entries[key.moment], late_result=text)
+        _carry(space, claim)
 
 
 def recorded(space: Space, key: FireKey) -> bool:
@@ -140,12 +166,11 @@ def outcome(
             last_error_at=space.now,
             consecutive_failures=state.run.consecutive_failures + counted,
         )
-    record(space, claim, output=output, error=error)
+    record(space, claim, output=output, error=error, counted=counted)
 
 
-def _prune(space: Space, entries: dict[str, FireRecord]) -> None:
+def _prune(entries: dict[str, FireRecord], limit: int) -> None:
     """Cut back to the limit, a batch at a time so that most calls cost nothing."""
-    limit = space.timing.history_limit
     if len(entries) <= limit + max(limit // 10, 1):
         return
     for moment in sorted(entries, key=lambda m: entries[m].key)[: len(entries) - limit]:

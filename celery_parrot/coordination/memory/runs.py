@@ -66,6 +66,7 @@ def _unknown(space: Space, delivery: Delivery) -> Claim:
     )
     # Known to the history, it has been counted before its claim expired.
     claim.counted = records.recorded(space, delivery.key)
+    claim.stray = True
     return claim
 
 
@@ -154,7 +155,7 @@ def finish(space: Space, outcome: Outcome) -> FinishReply:
         passed_on = bool(token) and token == claim.passed  # its retry has begun already: nothing to say
         return FinishReply(verdict=FinishVerdict.RECORDED if passed_on else FinishVerdict.LATE)
     if token:
-        records.note_late(space, outcome.lease.key, late_text(outcome))
+        records.note_late(space, claim, late_text(outcome))
     return FinishReply(verdict=FinishVerdict.LATE)
 
 

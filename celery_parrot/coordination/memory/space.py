@@ -9,7 +9,7 @@ from typing import Any
 from celery_parrot.errors import MemoryLost
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Status
 from celery_parrot.model.state import Beat, RunState
-from celery_parrot.protocols import Limit, Reading, Timing
+from celery_parrot.protocols import Carried, Limit, Reading, Timing
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 
@@ -31,6 +31,9 @@ class Claim:
     :ivar renewed: the lease was renewed since then, which proves that its delivery lives.
     :ivar ended_by: token and status of the last outcome taken, to recognise its repeat.
     :ivar passed: the token whose run went on as the next attempt before it had reported.
+    :ivar stray: made by a message alone: its schedule may be a row's.
+    :ivar uncounted: its failure does not count towards disabling.
+    :ivar serial: grows with each change, over a loss of memory, too.
     :ivar limits: what it asked for; ``granted`` once it holds all of them.
     """
 
@@ -42,6 +45,9 @@ class Claim:
     renewed: bool = True
     ended_by: tuple[str, Status] | None = None
     passed: str = ""
+    stray: bool = False
+    uncounted: bool = False
+    serial: int = 0
     limits: tuple[Limit, ...] = ()
     granted: bool = False
     arrival: int = 0
@@ -58,6 +64,8 @@ class ScheduleState:
     run: RunState = field(default_factory=RunState)
     when: str = ""
     initial: bool = True
+    note: str = ""
+    held_at: datetime | None = None
 
 
 class Space:
@@ -83,6 +91,7 @@ class Space:
         self.running: set[FireKey] = set()
         self.states: dict[str, ScheduleState] = {}
         self.history: dict[str, dict[str, FireRecord]] = {}
+        self.uncarried: dict[FireKey, Carried] = {}  # what rows in a database do not know yet, oldest first
         self.beats: dict[str, Beat] = {}
         self.seen: dict[str, datetime] = {}
         self.line: list[FireKey] = []
@@ -155,12 +164,15 @@ class Space:
         """Replace fields of the fire; the outbox follows the status."""
         claim.fire = replace(claim.fire, **changes)
         claim.changed = self.now
+        claim.serial = max(claim.serial + 1, int(self.now.timestamp() * 1000))
         key, status = claim.fire.key, claim.fire.status
         if status is Status.PENDING:
             self.outbox.add(key)
         else:
             self.outbox.discard(key)
             claim.free = False
+            if claim.fire.proof is not None:  # what left the outbox has been proven
+                claim.fire = replace(claim.fire, proof=None)
         (self.running.add if status is Status.RUNNING else self.running.discard)(key)
         return claim.fire
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Origin, Status
-from celery_parrot.model.plan import NotFired, Plan, PlannedFire, Verdict
-from celery_parrot.model.state import Beat, RunState
-from celery_parrot.protocols import CommitReply, Delivery, Hold, Outcome, Running, Timing
+from celery_parrot.model.fire import Fire, FireKey, Namespace
+from celery_parrot.model.plan import NotFired, Plan
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import Delivery, Hold, Outcome, Running, Timing
+from celery_parrot.protocols.holding import Release
+
+#: History entries kept here of a schedule whose history is in a database.
+_COPIES: Final = 100
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MOMENT: Final = re.compile(r"^(\S+?\+00:00)(?::(.*))?$", re.DOTALL)
@@ -39,6 +43,11 @@ def from_ms(ms: float) -> datetime:
     return _EPOCH + timedelta(milliseconds=int(ms))
 
 
+def ms_text(moment: datetime | None) -> str:
+    """Milliseconds since 1970, rounded up, as the score of a sorted set takes them; empty for None."""
+    return "" if moment is None else str(-((_EPOCH - moment) // timedelta(milliseconds=1)))
+
+
 def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
 
@@ -58,6 +67,8 @@ def conf(namespace: Namespace, timing: Timing) -> bytes:
             "retry_cap": _ms(timing.retry_cap),
             "history_limit": timing.history_limit,
             "history_ms": _ms(history),
+            "copy_limit": min(timing.history_limit, _COPIES),
+            "copy_ms": _ms(timing.claim_ttl),
             "keep": _ms(max(history, 2 * timing.claim_ttl)),
             "forget_beats": 3_600_000,
         }
@@ -101,7 +112,32 @@ def plan_out(plan: Plan) -> dict[str, Any]:
     }
     if plan.max_fires is not None:
         out["max_fires"] = plan.max_fires
+    if plan.store == "redis":
+        out.update(store=plan.store, version=plan.expected_version, at=ms_text(plan.next_at))
     return out
+
+
+def prepared_out(plan: Plan) -> dict[str, Any]:
+    return {
+        "id": plan.schedule_id,
+        "name": plan.name,
+        "kind": plan.kind,
+        "store": plan.store,
+        "mark": iso(plan.expected_mark),
+        "fires": [[iso(fire.due_at), fire.origin.value] for fire in plan.fires],
+        "proof": plan.to_json(),
+    }
+
+
+def release_out(release: Release) -> dict[str, Any]:
+    return {
+        "id": release.schedule_id,
+        "name": release.name,
+        "kind": release.kind,
+        "mark": iso(release.expected_mark),
+        "new_mark": iso(max(release.new_mark, release.expected_mark)),
+        "ranges": [_range_out(run) for run in release.skipped],
+    }
 
 
 def _range_out(run: NotFired) -> dict[str, Any]:
@@ -185,128 +221,13 @@ def fire_out(fire: Fire) -> dict[str, Any]:
         "worker": fire.worker,
         "reason": fire.reason,
     }
+    if fire.store != "code":
+        claim["store"] = fire.store
+    if fire.proof is not None:
+        claim["proof"] = fire.proof.token
     return {"text": fire.key.text, "claim": dump(claim).decode()}
 
 
-# --- in ---------------------------------------------------------------------------------------------------------------
-
-
-def fire_in(claim_text: str, raw: bytes) -> Fire:
-    claim = load(raw)
-    return Fire(
-        key=key_from_text(claim_text, claim["moment"]),
-        name=claim["name"],
-        kind=claim["kind"],
-        origin=Origin(claim["origin"]),
-        status=Status(claim["status"]),
-        owner=claim["owner"],
-        owned_at=from_ms(claim["owned"]),
-        committed_at=from_ms(claim["committed"]),
-        tries=int(claim["tries"]),
-        attempt=int(claim["attempt"]),
-        sent_as=int(claim["sent_as"]),
-        retries=int(claim["retries"]),
-        token=claim["token"],
-        lease_until=_stamp(claim, "lease"),
-        worker=claim["worker"],
-        sent_at=_stamp(claim, "sent"),
-        started_at=_stamp(claim, "started"),
-        finished_at=_stamp(claim, "finished"),
-        reason=claim["reason"],
-    )
-
-
-def record_in(namespace: Namespace, schedule_id: str, moment: str, raw: bytes) -> FireRecord:
-    key, entry = key_of(schedule_id, moment), load(raw)
-    until = entry.get("until")
-    return FireRecord(
-        fire_id=namespace.fire_id(key),
-        key=key,
-        name=entry["name"],
-        kind=entry["kind"],
-        origin=Origin(entry["origin"]),
-        status=Status(entry["status"]),
-        reason=entry["reason"],
-        attempt=int(entry["attempt"]),
-        beat=entry["beat"],
-        worker=entry["worker"],
-        committed_at=_stamp(entry, "committed"),
-        sent_at=_stamp(entry, "sent"),
-        started_at=_stamp(entry, "started"),
-        finished_at=_stamp(entry, "finished"),
-        output=entry.get("output"),
-        error=entry.get("error"),
-        late_result=entry.get("late"),
-        until=datetime.fromisoformat(until) if until else None,
-        count=int(entry.get("count", 1)),
-    )
-
-
-def _stamp(entry: Mapping[str, Any], name: str) -> datetime | None:
-    ms = entry.get(name)
-    return from_ms(ms) if ms is not None else None
-
-
-def commit_in(plan: Plan, reply: Sequence[Any]) -> CommitReply:
-    verdict, mark, held, lost, *won = reply
-    fires: tuple[PlannedFire, ...] = tuple(plan.fires[int(index) - 1] for index in won)
-    return CommitReply(
-        schedule_id=plan.schedule_id,
-        verdict=Verdict(text(verdict)),
-        mark=datetime.fromisoformat(text(mark)) if mark else None,
-        held=text(held) or None,
-        fires=fires,
-        lost=int(lost),
-    )
-
-
-def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
-    """A flat reply of names and values."""
-    return {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
-
-
-def state_in(flat: Sequence[bytes]) -> RunState | None:
-    fields = {name: text(value) for name, value in pairs(flat).items()}
-    if not fields:
-        return None
-
-    def moment(name: str) -> datetime | None:
-        return datetime.fromisoformat(fields[name]) if fields.get(name) else None
-
-    return RunState(
-        last_due=moment("last_due"),
-        last_run=moment("last_run"),
-        next_run=moment("next_run"),
-        run_count=int(fields.get("run_count", 0)),
-        auto_count=int(fields.get("auto_count", 0)),
-        last_status=fields.get("last_status"),
-        last_error=fields.get("last_error"),
-        last_error_at=moment("last_error_at"),
-        last_result=fields.get("last_result"),
-        last_result_at=moment("last_result_at"),
-        consecutive_failures=int(fields.get("consecutive_failures", 0)),
-        disabled_by=fields.get("disabled_by") or None,
-    )
-
-
-def beats_in(beats: Sequence[bytes], seen: Sequence[bytes]) -> tuple[Beat, ...]:
-    """Those that have said who they are and are not forgotten."""
-    last = pairs(seen)
-    found = []
-    for owner, raw in sorted(pairs(beats).items()):
-        if owner not in last:
-            continue
-        said = load(raw)
-        found.append(
-            Beat(
-                owner=owner,
-                host=said["host"],
-                pid=int(said["pid"]),
-                version=said["version"],
-                started=datetime.fromisoformat(said["started"]),
-                seen=from_ms(float(last[owner])),
-                skew=float(said["skew"]),
-                tzdata=said["tzdata"],
-            )
-        )
-    return tuple(found)
+def proofs_out(fires: Sequence[Fire]) -> dict[str, str]:
+    """The plans that these fires need, each once."""
+    return {f"{fire.proof.token}:{fire.key.schedule_id}": fire.proof.plan for fire in fires if fire.proof is not None}

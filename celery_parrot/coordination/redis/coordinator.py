@@ -7,16 +7,17 @@ from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 from celery_parrot.clock import Clock, new_id
-from celery_parrot.coordination.redis import codec
+from celery_parrot.coordination.redis import answers, codec
 from celery_parrot.coordination.redis.keys import key
 from celery_parrot.coordination.redis.link import Link, Target
-from celery_parrot.coordination.redis.scripts import script
+from celery_parrot.coordination.redis.scripts import Script, extended, script
 from celery_parrot.errors import MemoryLost
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
-from celery_parrot.model.plan import Plan
+from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.state import Beat, RunState
 from celery_parrot.protocols import (
     WORKER_LOST,
+    Carried,
     CommitReply,
     Delivery,
     Drop,
@@ -36,6 +37,7 @@ from celery_parrot.protocols import (
     SweepReply,
     Timing,
 )
+from celery_parrot.protocols.holding import Held, Release
 
 T = TypeVar("T")
 
@@ -44,7 +46,8 @@ _CHUNK: Final = 1000
 
 
 class RedisCoordinator:
-    """A :class:`~celery_parrot.protocols.Coordinator` in Redis or Valkey. Thread-safe; survives a fork.
+    """A :class:`~celery_parrot.protocols.Coordinator` in Redis or Valkey, which can also prepare for rows that decide
+    and hold schedules of code. Thread-safe; survives a fork.
 
     :param target: a Redis URL, a function that makes a client, or a :class:`Link` to share.
     :param namespace: the registered name. With ``hash_tag`` all keys are in one slot of a cluster.
@@ -79,14 +82,7 @@ class RedisCoordinator:
     def _call(self, name: str, payload: Mapping[str, Any]) -> tuple[Reading, Any]:
         """:raises Unreachable: :raises MemoryLost:"""
         known = self._known
-        args = (
-            self._conf,
-            known,
-            new_id(),
-            codec.dump(payload),
-            str(round(self.clock_offset * 1000)),
-        )
-        reply = self._link.run(script(name), (self._common,), args)
+        reply = self._run(script(name), known, payload)
         if reply[0] == b"LOST":
             raise MemoryLost(codec.text(reply[1]))
         _, epoch, now, judge_from, quiet_until, items = reply
@@ -100,6 +96,19 @@ class RedisCoordinator:
             quiet_until=codec.from_ms(quiet_until),
         )
         return reading, items
+
+    def _run(self, what: Script, known: str, payload: Mapping[str, Any]) -> Any:
+        args = (self._conf, known, new_id(), codec.dump(payload), str(round(self.clock_offset * 1000)))
+        return self._link.run(what, (self._common,), args)
+
+    def ask(self, name: str, body: str, payload: Mapping[str, Any]) -> tuple[datetime, Any]:
+        """Run a script of another room on the same data; the server's clock and the answer.
+
+        :param body: Lua that follows this room's prelude and shared functions and ends with ``return plain(…)``. It
+            knows no epoch: it neither finds memory lost nor counts as a sign of life.
+        :raises Unreachable: if the server could not be asked, or its answer was lost."""
+        now, items = self._run(extended(name, body), "", payload)
+        return codec.from_ms(now), items
 
     def _batch(
         self, name: str, field: str, items: Sequence[T], out: Callable[[T], Any], **payload: Any
@@ -130,11 +139,16 @@ class RedisCoordinator:
             }
             for mark in memory.marks
         ]
-        outbox = [codec.fire_out(fire) for fire in memory.outbox]
         reading = None
-        for first in range(0, max(len(marks), len(outbox), 1), _CHUNK):
+        for first in range(0, max(len(marks), len(memory.outbox), 1), _CHUNK):
             last = first + _CHUNK
-            reading, _ = self._call("remember", {"marks": marks[first:last], "outbox": outbox[first:last]})
+            fires = memory.outbox[first:last]
+            payload = {
+                "marks": marks[first:last],
+                "outbox": [codec.fire_out(fire) for fire in fires],
+                "proofs": codec.proofs_out(fires),
+            }
+            reading, _ = self._call("remember", payload)
         assert reading is not None
         return reading
 
@@ -162,7 +176,7 @@ class RedisCoordinator:
 
     def commit(self, plans: Sequence[Plan], owner: str) -> tuple[Reading, Sequence[CommitReply]]:
         reading, replies = self._batch("commit", "plans", plans, codec.plan_out, owner=owner)
-        return reading, [codec.commit_in(plan, reply) for plan, reply in zip(plans, replies, strict=True)]
+        return reading, [answers.commit_in(plan, reply) for plan, reply in zip(plans, replies, strict=True)]
 
     def renew(self, holds: Sequence[Hold]) -> Sequence[bool]:
         return self._flags("renew", "holds", holds, codec.hold_out)
@@ -182,27 +196,62 @@ class RedisCoordinator:
     def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
         payload = {"owner": beat.owner, "beat": codec.beat_out(beat), "offset": offset, "limit": limit}
         reading, (flat, due, beats, seen) = self._call("sweep", payload)
-        entries = tuple(codec.fire_in(codec.text(t), raw) for t, raw in zip(flat[::2], flat[1::2], strict=True))
+        read = answers.FiresIn()
+        told = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
+        entries = tuple(read(codec.text(claim), raw, plan) for claim, raw, plan in told)
         takeable = (entries[int(index) - 1] for index in due)
         return SweepReply(
             reading=reading,
             entries=entries,
             due=tuple(Hold(fire.key, fire.owner, fire.tries) for fire in takeable),
-            beats=codec.beats_in(beats, seen),
+            beats=answers.beats_in(beats, seen),
         )
 
     def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:
         _, replies = self._batch("take", "holds", holds, codec.hold_out, owner=owner)
-        return [codec.fire_in(hold.key.text, raw) if raw else None for hold, raw in zip(holds, replies, strict=True)]
+        read = answers.FiresIn()
+        return [read(hold.key.text, *told) if told else None for hold, told in zip(holds, replies, strict=True)]
 
     def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
         _, replies = self._call("reap", {"limit": limit, "reason": WORKER_LOST})
         return [
-            Reaped(fire=codec.fire_in(codec.text(claim), raw), named=_keys(named)) for claim, raw, *named in replies
+            Reaped(fire=answers.FiresIn()(codec.text(claim), raw), named=_keys(named)) for claim, raw, *named in replies
         ]
 
     def leave(self, owner: str) -> None:
         self._call("leave", {"owner": owner})
+
+    # -- rows that decide --
+
+    def prepare(self, plans: Sequence[Plan], owner: str, token: str) -> tuple[Reading, Sequence[CommitReply]]:
+        reading, replies = self._batch("prepare", "plans", plans, codec.prepared_out, owner=owner, token=token)
+        return reading, [answers.commit_in(plan, reply) for plan, reply in zip(plans, replies, strict=True)]
+
+    def discard(self, holds: Sequence[Hold], token: str) -> Sequence[bool]:
+        _, replies = self._batch("discard", "texts", holds, lambda hold: hold.key.text, token=token)
+        return [bool(reply) for reply in replies]
+
+    def uncarried(self, *, limit: int = 500) -> Sequence[Carried]:
+        _, flat = self._call("uncarried", {"limit": max(limit, 0)})
+        told = zip(flat[::2], flat[1::2], strict=True)
+        return [answers.carried_in(self.namespace, codec.text(claim), raw) for claim, raw in told]
+
+    def carried(self, items: Sequence[Carried]) -> None:
+        self._batch("carried", "items", items, lambda item: {"text": item.record.key.text, "serial": item.serial})
+
+    # -- holding --
+
+    def hold(self, schedule_ids: Sequence[str], by: str, note: str) -> Sequence[bool]:
+        return [bool(reply) for reply in self._batch("hold", "ids", schedule_ids, str, by=by, note=note)[1]]
+
+    def release(self, releases: Sequence[Release]) -> Sequence[Verdict]:
+        _, replies = self._batch("release", "items", releases, codec.release_out)
+        return [Verdict(codec.text(verdict)) for verdict, _ in replies]
+
+    def holds(self, schedule_ids: Sequence[str]) -> Mapping[str, Held]:
+        _, replies = self._batch("holds", "ids", schedule_ids, str)
+        found = zip(schedule_ids, map(answers.held_in, replies), strict=True)
+        return {schedule_id: held for schedule_id, held in found if held is not None}
 
     # -- workers --
 
@@ -236,26 +285,36 @@ class RedisCoordinator:
         if before is not None:
             payload["before"] = codec.iso(before)
         reading, flat = self._call("history", payload)
-        oldest = reading.now - timedelta(days=self.timing.history_days)
+        return self.history_in(schedule_id, reading.now, flat)
+
+    def history_in(self, schedule_id: str, now: datetime, flat: Sequence[bytes]) -> list[FireRecord]:
+        """History as the scripts tell it, moment and entry in turn, without what is too old to be shown."""
+        oldest = now - timedelta(days=self.timing.history_days)
         records = [
-            codec.record_in(self.namespace, schedule_id, codec.text(moment), raw)
+            answers.record_in(self.namespace, schedule_id, codec.text(moment), raw)
             for moment, raw in zip(flat[::2], flat[1::2], strict=True)
         ]
         kept = [record for record in records if (record.until or record.due_at) >= oldest]
         return sorted(kept, key=lambda record: record.key, reverse=True)
 
+    @staticmethod
+    def state_in(flat: Sequence[bytes]) -> RunState | None:
+        """Run state from the fields and values of its hash; None if there are none."""
+        return answers.state_in(flat)
+
     def run_states(self, schedule_ids: Sequence[str]) -> Mapping[str, RunState]:
         _, replies = self._batch("run_states", "ids", schedule_ids, str)
-        states = zip(schedule_ids, map(codec.state_in, replies), strict=True)
+        states = zip(schedule_ids, map(answers.state_in, replies), strict=True)
         return {schedule_id: state for schedule_id, state in states if state is not None}
 
     def claims(self, keys: Sequence[FireKey]) -> Sequence[Fire | None]:
         _, replies = self._batch("claims", "texts", keys, lambda key: key.text)
-        return [codec.fire_in(key.text, raw) if raw else None for key, raw in zip(keys, replies, strict=True)]
+        read = answers.FiresIn()
+        return [read(key.text, *told) if told else None for key, told in zip(keys, replies, strict=True)]
 
     def beats(self) -> Sequence[Beat]:
         _, (beats, seen) = self._call("beats", {})
-        return list(codec.beats_in(beats, seen))
+        return list(answers.beats_in(beats, seen))
 
     def close(self) -> None:
         """Close this process's connections; a later call opens new ones."""

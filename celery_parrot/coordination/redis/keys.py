@@ -8,7 +8,11 @@
 ``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change, ``ended_ttl`` after its outcome
 ``fires:{id}``   hash: due -> JSON, the capped history
 ``state:{id}``   hash: run state and mark
+``proofs``       hash: plans of commits that a row in a database decides, until their fires have left the outbox
+``carry``        hash: claim -> JSON: what happened to such fires and is not in the database yet
+``uncarried``    sorted set: the same claims, oldest first
 ``wake``         pub/sub channel
+``jobs``, ``run_times:{kind}``, ``kinds``  of the redis store, which a commit of its schedules moves along
 
 The scripts build the same names from the prefix (function ``K`` of the prelude).
 """
@@ -28,6 +32,7 @@ PERMANENT_KEYS: Final = ("state:*",)
 #: for a database other than 0. redis-py also says ``client setinfo`` and goes on if that is refused.
 COMMANDS: Final = frozenset(
     {
+        "del",
         "eval",
         "evalsha",
         "exists",
@@ -52,6 +57,7 @@ COMMANDS: Final = frozenset(
         "time",
         "unsubscribe",
         "zadd",
+        "zcard",
         "zrange",
         "zrangebyscore",
         "zrem",

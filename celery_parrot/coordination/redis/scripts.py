@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_SHARED = ("prelude.lua", "fires.lua")
+_SHARED = ("prelude.lua", "fires.lua", "jobs.lua")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,19 @@ class Script:
 @cache
 def script(name: str) -> Script:
     """The script of one operation, e.g. ``commit``."""
-    folder = resources.files(__package__).joinpath("lua")
-    parts = [folder.joinpath(part).read_text("utf-8") for part in (*_SHARED, f"{name}.lua")]
-    text = "\n".join(parts)
+    return _script(name, _read(f"{name}.lua"))
+
+
+@cache
+def extended(name: str, body: str) -> Script:
+    """The script of another room: the same prelude and shared functions, then ``body``."""
+    return _script(name, body)
+
+
+def _script(name: str, body: str) -> Script:
+    text = "\n".join((*(_read(part) for part in _SHARED), body))
     return Script(name, text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest())
+
+
+def _read(name: str) -> str:
+    return resources.files(__package__).joinpath("lua", name).read_text("utf-8")

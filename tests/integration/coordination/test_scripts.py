@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from celery_parrot.errors import MemoryLost, Unreachable
 from celery_parrot.model.fire import Namespace, Status
 from celery_parrot.model.plan import NotFired
 from celery_parrot.protocols import Drop, Lease, Memory, Outcome, Running
+from celery_parrot.protocols.holding import Release
 from celery_parrot.testing.conformance import Scene
 from tests.integration.coordination.helpers import NAME, connect, scene_of
 from tests.support.redis_server import PrivateRedis
@@ -25,7 +27,7 @@ def permanent_keys() -> Sequence[str]:
 
 def live(scene: Scene) -> None:
     """Use every operation, and leave a bit of everything behind."""
-    c = scene.c
+    c: Any = scene.c
     scene.register()
     run = NotFired(Status.MISSED, "too_late", scene.due(1), scene.due(2), 2)
     scene.commit(3, 4, 5, 6, 7, not_fired=[run], max_fires=10)
@@ -43,6 +45,13 @@ def live(scene: Scene) -> None:
     scene.start(90, "t90", schedule_id="stray")
     c.reap()
     c.leave("b1")
+    c.prepare([replace(scene.plan(8, 9, schedule_id="row"), store="db")], "b3", "k")
+    c.confirm([scene.hold(8, "b3", schedule_id="row")])
+    c.discard([scene.hold(99)], "k")
+    c.carried(c.uncarried(limit=0))
+    c.hold(["a"], "failures", "why")
+    c.holds(["a"])
+    c.release([Release(schedule_id="a", name="a", kind="task", expected_mark=scene.due(7), new_mark=scene.due(8))])
     c.remember(Memory(outbox=c.sweep(scene.beat("b3")).entries))
     c.remember_running([Running(delivery=scene.delivery(7, "t7"), started_at=scene.base)])
     assert c.fires("a")
@@ -85,6 +94,7 @@ def test_every_key_is_named_as_documented_and_none_stays_for_ever(redis_url: str
     keys = set(redis_client.keys("*"))
     assert {key for key in keys if not key.startswith(prefix)} == set()
     fixed = {"coordinator", "pending", "leases", "beats", "seen", "state:a", "fires:a", "fires:stray"}
+    fixed |= {"fires:row", "proofs", "carry", "uncarried"}
     names = {key.removeprefix(prefix) for key in keys}
     assert {name for name in names if not name.startswith("fire:")} == fixed
     assert f"fire:a:{due}" in names

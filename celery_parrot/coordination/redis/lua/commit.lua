@@ -1,4 +1,5 @@
--- call.owner; call.plans: {id, name, kind, mark, new_mark, fires: {{moment, origin}…}, ranges: {…}, max_fires?}
+-- call.owner; call.plans: {id, name, kind, mark, new_mark, fires: {{moment, origin}…}, ranges: {…}, max_fires?,
+-- of the redis store also store, version and at (next sending instant in ms, "" if there is none)}
 -- -> {verdict, mark, held, lost, index of each fire won…} each.
 -- Per plan all or nothing: claims (NX), outbox, history, mark in one step.
 local lost = enter()
@@ -8,11 +9,14 @@ end
 heartbeat(call.owner)
 local today = math.floor(now / 86400000)
 
+-- Old history goes in small batches: the first commits of a day must not keep the server from others.
+local MOST_PRUNED, pruned = 20, 0
+
 local function claim(plan, fire)
   local c = {
     moment = fire[1], name = plan.name, kind = plan.kind, origin = fire[2], status = 'pending', owner = call.owner,
     owned = now, committed = now, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '',
-    reason = '',
+    reason = '', store = plan.store,
   }
   local f = { text = plan.id .. ':' .. fire[1], id = plan.id, moment = fire[1], was = 'pending', c = c }
   if not redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'NX', 'PX', conf.claim_ttl) then
@@ -22,19 +26,6 @@ local function claim(plan, fire)
   touched_sets.pending = true
   record(f)
   return true
-end
-
--- One entry for due times that are decided without firing. Never replaces that of a fire.
-local function not_fired(plan, range)
-  local before = redis.call('HGET', K('fires:' .. plan.id), range.first)
-  if before and cjson.decode(before).committed then
-    return
-  end
-  write_record(plan.id, range.first, {
-    name = plan.name, kind = plan.kind, origin = 'schedule', status = range.status, reason = range.reason,
-    attempt = 1, beat = call.owner, worker = '', finished = now, count = range.count,
-    ['until'] = range.count > 1 and range.last or nil,
-  })
 end
 
 local function commit(plan)
@@ -49,6 +40,15 @@ local function commit(plan)
     return { 'held', mark, disabled, 0 }
   elseif mark ~= plan.mark then
     return { 'moved', mark, '', 0 }
+  end
+  local job = plan.store == 'redis'
+  if job then
+    local raw = redis.call('HGET', K('jobs'), plan.id)
+    if not raw then
+      return { 'unknown', '', '', 0 }
+    elseif job_version(raw) ~= plan.version then
+      return { 'moved', mark, '', 0 }
+    end
   end
   local reply, missed = { 'committed', plan.new_mark, '', 0 }, 0
   local count = tonumber(state[3] or '0')
@@ -67,11 +67,18 @@ local function commit(plan)
   end
   reply[4] = missed
   for _, range in ipairs(plan.ranges) do
-    not_fired(plan, range)
+    not_fired(plan, range, call.owner)
   end
-  redis.call('HSET', key, 'last_due', plan.new_mark, 'init', '', 'auto_count', count + reserved, 'pruned', today)
-  if state[4] and tonumber(state[4]) ~= today then
-    prune_old(plan.id)
+  redis.call('HSET', key, 'last_due', plan.new_mark, 'init', '', 'auto_count', count + reserved)
+  if tonumber(state[4] or '0') ~= today and pruned < MOST_PRUNED then
+    redis.call('HSET', key, 'pruned', today)
+    if state[4] then
+      pruned = pruned + 1
+      prune_old(plan.id)
+    end
+  end
+  if job then
+    place(plan.id, plan.kind, plan.at, '', count + reserved, plan.max_fires)
   end
   return reply
 end

@@ -13,6 +13,9 @@ for i, drop in ipairs(call.drops) do
       local key = K('state:' .. f.id)
       if tonumber(redis.call('HGET', key, 'auto_count') or '0') > 0 then
         redis.call('HINCRBY', key, 'auto_count', -1)
+        if f.c.store == 'redis' then
+          reopen(f.id)
+        end
       end
     end
     save(f)

@@ -37,15 +37,14 @@ end
 
 -- Keep what a result that came too late said; nothing else changes.
 local function note(f, o)
-  local key = K('fires:' .. f.id)
-  local raw = redis.call('HGET', key, f.moment)
-  if raw then
-    local entry = cjson.decode(raw)
-    entry.late = o.late
-    redis.call('HSET', key, f.moment, cjson.encode(entry))
-  end
   f.c.late = o.late -- later entries of the fire keep it
   save(f)
+  local entry = entry_of(f.id, f.moment)
+  if entry then
+    entry.late = o.late
+    write_record(f.id, f.moment, entry)
+    carry(f, entry)
+  end
 end
 
 local function finish(o)

@@ -54,6 +54,7 @@ local function unknown(d, entry)
     worker = '', reason = '',
     -- known to the history, it has been counted before its claim expired
     counted = entry and true or nil,
+    store = entry and entry.store, stray = not (entry and entry.store) or nil,
   } }
 end
 

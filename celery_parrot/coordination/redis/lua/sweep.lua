@@ -1,5 +1,5 @@
 -- call.owner, call.beat (what `beats` shows), call.offset, call.limit
--- -> {entries: {text, claim…}, indexes of those that may be taken, beats: {owner, JSON…}, seen: {owner, ms…}}
+-- -> {entries: {text, claim, plan or ""…}, indexes of those that may be taken, beats: {owner, JSON…}, seen: {owner, ms…}}
 local lost = enter()
 if lost then
   return lost
@@ -28,15 +28,19 @@ for first = 1, #texts, 500 do
     else
       entries[#entries + 1] = text
       entries[#entries + 1] = raw or cjson.encode(f.c)
+      entries[#entries + 1] = proof_of(f.c, f.id)
       if takeable(f.c, call.owner) then
-        due[#due + 1] = #entries / 2
+        due[#due + 1] = #entries / 3
       end
       if raw and now - f.c.owned > conf.claim_ttl / 2 then
         redis.call('PEXPIRE', K('fire:' .. text), conf.claim_ttl) -- in the outbox a claim does not age
-        touched_sets.pending = true
+        touched_sets.pending, touched_sets.proofs = true, true
       end
     end
   end
+end
+if #texts == 0 and call.offset == 0 then
+  redis.call('DEL', K('proofs')) -- of claims that expired
 end
 return done({
   entries, due, redis.call('HGETALL', K('beats')), redis.call('ZRANGE', K('seen'), 0, -1, 'WITHSCORES'),

@@ -1,4 +1,4 @@
--- call.owner; call.holds: {text, owner, tries} -> the claim as it is now where it passed to call.owner, else nothing.
+-- call.owner; call.holds: {text, owner, tries} -> {claim, plan or ""} where it passed to call.owner, else nothing.
 -- Judged again here: a sweep is only a look.
 local lost = enter()
 if lost then
@@ -11,9 +11,9 @@ for i, hold in ipairs(call.holds) do
   if f and takeable(f.c, call.owner) then
     f.c.owner, f.c.owned, f.c.tries, f.c.free = call.owner, now, f.c.tries + 1, nil
     save(f)
-    replies[i] = cjson.encode(f.c)
+    replies[i] = { cjson.encode(f.c), proof_of(f.c, f.id) }
   else
-    replies[i] = ''
+    replies[i] = {}
   end
 end
 return done(replies)

@@ -1,0 +1,19 @@
+-- call.token; call.texts -> 1 where a prepared fire was taken back as if it had never been claimed, else 0.
+-- The token decides, not the owner: what a row refuted nobody may send, whoever has taken it since.
+local lost = enter()
+if lost then
+  return lost
+end
+local replies = {}
+for i, text in ipairs(call.texts) do
+  local f = load(text)
+  local refuted = f and f.c.status == 'pending' and f.c.proof == call.token
+  if refuted then
+    let_proof_go(f)
+    redis.call('DEL', K('fire:' .. text))
+    redis.call('ZREM', K('pending'), text)
+    redis.call('HDEL', K('fires:' .. f.id), f.moment)
+  end
+  replies[i] = refuted and 1 or 0
+end
+return done(replies)

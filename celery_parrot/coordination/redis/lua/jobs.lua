@@ -1,0 +1,37 @@
+-- Definitions of the redis store, as far as a commit meets them.
+--
+-- jobs              hash: id -> JSON
+-- run_times:{kind}  sorted set: ids of what may come, by the next sending instant in ms
+-- kinds             set: kinds that have or had a run_times
+-- state:{id}        besides run state: at (that instant, also of a paused or exhausted one; "" if nothing will come)
+
+-- What `when` is in the run state of such a definition: the mark follows edits in the same step.
+local JOB = 'job'
+
+-- Our own texts begin with it, so the rest, which may be long, need not be read.
+local function job_version(raw)
+  local version = raw:match('^{"format":%d+,"schedule_id":"[^"\\]*","version":(%d+),')
+  if version then
+    return tonumber(version)
+  end
+  local ok, body = pcall(cjson.decode, raw)
+  return ok and type(body) == 'table' and tonumber(body.version) or nil
+end
+
+-- Put a schedule where its next sending instant belongs, or out of the way.
+local function place(id, kind, at, held, count, max_fires)
+  redis.call('HSET', K('state:' .. id), 'at', at, 'kind', kind)
+  if at == '' or held ~= '' or (max_fires and count >= max_fires) then
+    redis.call('ZREM', K('run_times:' .. kind), id)
+  else
+    redis.call('ZADD', K('run_times:' .. kind), at, id)
+  end
+end
+
+-- A fire that max_fires had a place for was never sent: there is room again.
+local function reopen(id)
+  local state = redis.call('HMGET', K('state:' .. id), 'at', 'kind', 'disabled_by')
+  if (state[1] or '') ~= '' and (state[3] or '') == '' and redis.call('HEXISTS', K('jobs'), id) == 1 then
+    redis.call('ZADD', K('run_times:' .. state[2]), state[1], id)
+  end
+end
