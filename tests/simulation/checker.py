@@ -51,7 +51,8 @@ class Forgiveness:
 
     def fire(self, key: FireKey, since: float, until: float) -> bool:
         """Whether a loss between two instants explains that a fire decided at ``since`` happened again."""
-        outcomes = self._history.fire(key).outcomes
+        log = self._history.fires.get(key)
+        outcomes = log.outcomes if log is not None else []
         return any(
             since <= flush.at <= until
             and (key in flush.in_flight or since >= known or not any(at < known for at, _, _ in outcomes))
