@@ -48,7 +48,7 @@ class FireLog:
     published: list[Publish] = field(default_factory=list)
     executions: list[Execution] = field(default_factory=list)
     outcomes: list[tuple[float, Status, str]] = field(default_factory=list)  # when, what, by which token
-    retried: int = 0
+    put_back: int = 0  # deliveries that met a live lease
     swallowed: int = 0  # messages acknowledged by a worker that died before Start
 
 

@@ -98,6 +98,7 @@ class Worker:
             self._broker.opened(parcel)
             return
         if reply.verdict is StartVerdict.PUT_BACK:
+            self._history.fire(parcel.key).put_back += 1
             self._again(replace(parcel, put_back=True), reply.retry_after)
         elif reply.verdict is StartVerdict.QUIET:
             self._again(parcel, reply.retry_after)
