@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
 
 from tests.chaos.lab import TAKEOVER, Lab, chance, instant_of_a_blow
 from tests.support.procs import Proc
+from tests.support.proxy import TcpProxy
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wall_clock
 
@@ -93,21 +95,24 @@ def test_all_beats_are_killed_over_and_over(lab: Lab, private_redis: PrivateRedi
 
 
 @pytest.mark.timeout(180)
-def test_a_rolling_restart(lab: Lab, private_redis: PrivateRedis, seed: int, full: bool) -> None:
-    """SIGTERM in the middle of the work, again and again, as a deploy does: a beat that ends in good order leaves no
+def test_a_rolling_restart(
+    lab: Lab, private_redis: PrivateRedis, make_proxy: Callable[..., TcpProxy], seed: int, full: bool
+) -> None:
+    """SIGTERM in the middle of sending, again and again, as a deploy does: a beat that ends in good order leaves no
     message that would be sent a second time, so each due time runs once also where no worker guards against it."""
-    lab.set_up(private_redis.url(), private_redis.url(), ticks=SCHEDULES)
+    broker = make_proxy(private_redis.host, private_redis.port, delay=0.001)  # so that sending takes a while
+    lab.set_up(broker.url("redis://{host}:{port}/1"), private_redis.url(), ticks=40)
     beats = [lab.beat(), lab.beat()]
-    lab.worker(env={"CHAOS_PARROT": "0"}, level="critical")
+    lab.worker(env={"CHAOS_PARROT": "0", "CHAOS_BROKER": private_redis.url(1)}, level="critical")
     rng = chance(seed)
-    window = lab.open_window(40 if full else 7)
-    second = window.first + 1
-    while second < window.end - 1:
-        for number, beat in enumerate(beats):
-            lab.at(second + 2 * number + rng.uniform(0.0, 0.06), f"{beat.name} to be at work")
-            assert beat.terminate(5) == 0
+    window = lab.open_window(40 if full else 9)
+    for second in range(window.first + 1, window.end - 1, 4):
+        lab.at(second + rng.uniform(0.06, 0.14), "one of the beats to be sending")
+        for beat in beats:
+            beat.send(signal.SIGTERM)
+        for beat in beats:
+            assert beat.wait(5) == 0
             beat.start()
-        second += 5
     verdict = lab.close_window(window, label="rolling restart without Parrot(app)")
     lab.check(verdict)
     assert not verdict.repeated
