@@ -36,6 +36,11 @@ from celery_parrot.protocols import (
 
 _CHUNK = 500
 _REMEMBER_SENT = 20_000
+_WRITE_FOR = 0.25
+"""Seconds of writing messages, which evaluates lazy arguments, after which those that are written go out first."""
+_SLOW = 0.05
+"""Seconds of writing one message from which on its schedule has to wait until those of all others are sent."""
+_KEEP_LATE, _LATE_FOR = 100, 60.0
 _ORPHANED_AFTER = timedelta(days=1)
 
 
@@ -53,6 +58,14 @@ class Ticket:
     @property
     def hold(self) -> Hold:
         return Hold(self.fire.key, self.fire.owner, self.fire.tries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A ticket with its message. Writing it again is avoided: it may have taken longer than a claim stays young."""
+
+    ticket: Ticket
+    message: Message
 
 
 class Outbox:
@@ -77,6 +90,8 @@ class Outbox:
         self._safe_age = min(timing.takeover_after, timing.heartbeat) / 2
         self._mirror: dict[FireKey, Fire] = {}
         self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
+        self._slow: set[str] = set()
+        self._late: OrderedDict[tuple[FireKey, int], tuple[float, _Written]] = OrderedDict()
         self.line: tuple[Waiting, ...] = ()
         self.broker_down = ""
 
@@ -85,39 +100,82 @@ class Outbox:
     def send(self, tickets: Sequence[Ticket]) -> None:
         """Send in order, confirm in batches. What could not be sent stays in the outbox for the next sweep.
 
+        Schedules whose messages take long to write (lazy arguments are code of the user's) come last.
         Raises Unreachable or MemoryLost where the coordinator does; nothing is forgotten then.
         """
-        waiting = list(tickets)
-        while waiting:
-            chunk, waiting = waiting[:_CHUNK], waiting[_CHUNK:]
-            chunk = self._still_ours(chunk)
+        waiting = sorted(tickets, key=lambda ticket: ticket.fire.key.schedule_id in self._slow)
+        unsent: list[_Written] = []
+        while waiting or unsent:
+            written = unsent or self._write(waiting)
+            chunk = self._still_ours(written)
             left = self._send_chunk(chunk) if chunk else []
             if left is None:
                 return
-            waiting = left + waiting
+            if left and len(left) == len(chunk) and chunk is not written:
+                return  # renewed just now, and no time for even one: the network is too slow, the next sweep tries
+            unsent = left
 
-    def _still_ours(self, chunk: list[Ticket]) -> list[Ticket]:
+    def _write(self, waiting: list[Ticket]) -> list[_Written]:
+        """Take the next tickets out of ``waiting``, a chunk or fewer if it takes long, and write their messages."""
+        begun = self._clock.monotonic()
+        written: list[_Written] = []
+        taken = 0
+        for ticket in waiting[:_CHUNK]:
+            if written and ticket.fire.key.schedule_id in self._slow:
+                break
+            taken += 1
+            if (made := self._write_one(ticket)) is not None:
+                written.append(made)
+            if self._clock.monotonic() - begun > _WRITE_FOR:
+                break
+        del waiting[:taken]
+        return written
+
+    def _write_one(self, ticket: Ticket) -> _Written | None:
+        begun = self._clock.monotonic()
+        at, late = self._late.pop(_identity(ticket.fire), (0.0, None))
+        if late is not None and begun - at < _LATE_FOR and late.ticket.due.schedule == ticket.due.schedule:
+            return replace(late, ticket=ticket)
+        message = self._message(ticket)
+        slow = self._clock.monotonic() - begun > _SLOW
+        (self._slow.add if slow else self._slow.discard)(ticket.fire.key.schedule_id)
+        return None if message is None else _Written(ticket, message)
+
+    def _still_ours(self, chunk: list[_Written]) -> list[_Written]:
         """Renew claims that are no longer young; leave out those that others took."""
-        if self._clock.monotonic() - min(ticket.since for ticket in chunk) < self._safe_age:
+        if not chunk or self._clock.monotonic() - min(item.ticket.since for item in chunk) < self._safe_age:
             return chunk
         since = self._clock.monotonic()
-        kept = self._coordinator.renew([ticket.hold for ticket in chunk])
-        return [replace(ticket, since=since) for ticket, ours in zip(chunk, kept, strict=True) if ours]
+        kept = self._coordinator.renew([item.ticket.hold for item in chunk])
+        for item, ours in zip(chunk, kept, strict=True):
+            if not ours:
+                self._lost_meanwhile(item, since)
+        return [
+            replace(item, ticket=replace(item.ticket, since=since))
+            for item, ours in zip(chunk, kept, strict=True)
+            if ours
+        ]
 
-    def _send_chunk(self, chunk: list[Ticket]) -> list[Ticket] | None:
-        """The tickets there was no time for, or None if the broker is at fault and the rest must wait."""
-        ready = [(ticket, message) for ticket in chunk if (message := self._message(ticket)) is not None]
-        until = min(ticket.since for ticket in chunk) + self._safe_age
-        results = self._sender.send([message for _, message in ready], until)
+    def _lost_meanwhile(self, item: _Written, now: float) -> None:
+        """Keep the message: a beat that took the fire may take just as long over it, and then it comes back here."""
+        if item.ticket.fire.key.schedule_id in self._slow:
+            self._late[_identity(item.ticket.fire)] = (now, item)
+        while len(self._late) > _KEEP_LATE:
+            self._late.popitem(last=False)
+
+    def _send_chunk(self, chunk: list[_Written]) -> list[_Written] | None:
+        """Those there was no time for, or None if the broker is at fault and the rest must wait."""
+        until = min(item.ticket.since for item in chunk) + self._safe_age
+        results = self._sender.send([item.message for item in chunk], until)
         sent: list[Ticket] = []
-        left: list[Ticket] = []
-        for (ticket, _), result in zip(ready, results, strict=True):
+        left: list[_Written] = []
+        for item, result in zip(chunk, results, strict=True):
             if result.status is SendStatus.SENT:
-                sent.append(ticket)
+                sent.append(item.ticket)
             elif result.status is SendStatus.BROKEN:
-                self._unsendable(ticket, result.error)
+                self._unsendable(item.ticket, result.error)
             elif result.status is SendStatus.NOT_TRIED:
-                left.append(ticket)
+                left.append(item)
         failed = next((result for result in results if result.status is SendStatus.FAILED), None)
         self._note_broker(failed, bool(sent))
         self._confirm(sent)

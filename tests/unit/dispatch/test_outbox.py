@@ -236,6 +236,72 @@ def test_a_lazy_argument_that_raises_ends_its_fire_only(rig: Rig, sender: Script
     assert (record.status, record.reason) == (Status.ERROR, "cannot be sent: LookupError: no such customer")
 
 
+def _lazy_beat(
+    rig: Rig, sender: ScriptedSender, seconds: float, *names: str, others: Sequence[ManualBeat] = ()
+) -> ManualBeat:
+    """A beat of one schedule a name; where that begins with ``slow``, its argument takes ``seconds`` to compute."""
+
+    def evaluate(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        if str(args[0]).startswith("slow"):
+            evaluated.append(str(args[0]))
+            rig.keep_touched(seconds, *others)
+        return args, kwargs
+
+    def in_time(key: FireKey) -> SendStatus:
+        return SendStatus.SENT if beat.clock.monotonic() < sender.until[-1] else SendStatus.NOT_TRIED
+
+    evaluated: list[str] = []
+    sender.answers = in_time
+    beat = _beat(rig, sender, *(every(60, name, args=[name]) for name in names))
+    beat.ticker._outbox._router = Router(NAMESPACE, {}, evaluate)
+    setattr(beat, "evaluated", evaluated)  # noqa: B010
+    return beat
+
+
+def test_a_lazy_argument_may_take_longer_than_a_claim_stays_young(rig: Rig, sender: ScriptedSender) -> None:
+    """Two seconds: its claim is renewed and it is sent, having been computed once. The tick ends."""
+    beat = _lazy_beat(rig, sender, 2.0, "slow")
+    rig.keep_touched(60)
+    beat.tick()
+    assert sender.delivered == [rig.key(60, "slow")]
+    assert getattr(beat, "evaluated") == ["slow"]  # noqa: B009
+
+
+def test_many_lazy_arguments_that_together_take_long_are_all_sent(rig: Rig, sender: ScriptedSender) -> None:
+    """Each is quick enough, all of them are not: they go out as they are computed."""
+    names = [f"slow-{n}" for n in range(10)]
+    beat = _lazy_beat(rig, sender, 0.5, *names)
+    rig.keep_touched(60)
+    beat.tick()
+    assert sorted(key.schedule_id for key in sender.delivered) == names
+    assert sorted(getattr(beat, "evaluated")) == names  # noqa: B009
+
+
+def test_a_schedule_with_slow_arguments_waits_for_all_others(rig: Rig, sender: ScriptedSender) -> None:
+    """Known from its last fire: the others are with the broker before its arguments are computed."""
+    beat = _lazy_beat(rig, sender, 2.0, "a-slow", "slow", "z")
+    rig.keep_touched(60)
+    beat.tick()
+    rig.keep_touched(58)
+    sender.asked.clear()
+    beat.tick()
+    assert [[key.schedule_id for key in batch] for batch in sender.asked] == [["a-slow", "z"], ["slow"]]
+
+
+def test_slow_arguments_are_not_computed_again_when_a_fire_comes_back(rig: Rig, sender: ScriptedSender) -> None:
+    """They took longer than a heartbeat: another beat took the fire, could not send it, and lost it in turn."""
+    other = rig.beat("B2", every(60, "slow", args=["slow"]))
+    broker(other, down="not reachable from here")
+    other.tick()
+    beat = _lazy_beat(rig, sender, 5.0, "slow", others=[other])
+    rig.keep_touched(60)
+    beat.tick()
+    assert sender.delivered == []
+    beat.run(8)
+    assert sender.delivered == [rig.key(60, "slow")]
+    assert getattr(beat, "evaluated") == ["slow"]  # noqa: B009
+
+
 # --- takeover ---------------------------------------------------------------------------------------------------------
 
 
