@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 from celery_parrot.__about__ import __version__
 from celery_parrot.errors import (
     ConfigurationError,
+    Conflict,
     InvalidSchedule,
     MemoryLost,
     ParrotError,
+    ScheduleExists,
+    ScheduleNotFound,
     StoreUnreachable,
     TargetMissing,
     Unreachable,
@@ -27,12 +30,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigurationError",
+    "Conflict",
     "CurrentFire",
     "InvalidSchedule",
     "MemoryLost",
     "Parrot",
     "ParrotError",
     "ParrotScheduler",
+    "ScheduleExists",
+    "ScheduleNotFound",
     "StoreUnreachable",
     "TargetMissing",
     "Unreachable",

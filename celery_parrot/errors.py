@@ -42,6 +42,50 @@ class InvalidSchedule(ParrotError, ValueError):
         return type(self), (self.field, self.value, self.reason)
 
 
+class ScheduleNotFound(ParrotError, LookupError):
+    """No store has a schedule of this name or id.
+
+    :ivar name: what was asked for. :ivar closest: the names most like it, closest first.
+    """
+
+    def __init__(self, name: str, closest: tuple[str, ...] = ()) -> None:
+        self.name, self.closest = name, closest
+        hint = f"; did you mean {' or '.join(repr(one) for one in closest)}?" if closest else ""
+        super().__init__(f"there is no schedule {name!r}{hint}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.closest)
+
+
+class ScheduleExists(ParrotError):
+    """The name is taken: names are unique across all stores.
+
+    :ivar store: which store has it.
+    """
+
+    def __init__(self, name: str, store: str) -> None:
+        self.name, self.store = name, store
+        super().__init__(f"there is a schedule {name!r} already, in the {store} store")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.store)
+
+
+class Conflict(ParrotError):
+    """Somebody else changed the schedule since it was read; nothing was written.
+
+    :ivar version: the version that was given. :ivar current: the one it has now, None if that is not known.
+    """
+
+    def __init__(self, name: str, version: int, current: int | None = None) -> None:
+        self.name, self.version, self.current = name, version, current
+        now = "" if current is None else f", it is {current} now"
+        super().__init__(f"{name!r} is no longer at version {version}{now}; read it again and repeat the change")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.version, self.current)
+
+
 class Unreachable(ParrotError):
     """A backend could not be asked, or its answer was lost: the call may or may not have been carried out."""
 

@@ -9,12 +9,15 @@ from typing import Any, Literal, TypeVar, cast
 
 from celery import Celery, signals
 
+from celery_parrot.client import Schedules
 from celery_parrot.clock import Clock
 from celery_parrot.errors import ConfigurationError, ParrotError
 from celery_parrot.protocols import ScheduleStore
-from celery_parrot.runtime import faults, wiring
+from celery_parrot.runtime import clients, faults, reports, wiring
+from celery_parrot.runtime.backends import attached
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.decorated import Decorated
+from celery_parrot.runtime.entries import Source
 from celery_parrot.runtime.worker import install
 
 logger = logging.getLogger("celery_parrot")
@@ -34,7 +37,8 @@ class Parrot:
     A setting that cannot work stops workers and beats at their start, with one sentence; here it raises
     :exc:`ConfigurationError` if the app is configured already.
 
-    :param stores: further schedule stores, besides the code's.
+    :param stores: further schedule stores, besides the code's and those of the settings. One named ``db`` or ``redis``
+        takes the place of that of the settings.
     :param clock: this process's clock.
     :raises ParrotError: if the app has one already.
     """
@@ -45,14 +49,15 @@ class Parrot:
         if parrot_of(app) is not None:
             raise ParrotError("this app has a Parrot already; make one for each app")
         self.app = app
-        self._stores = tuple(stores or ())
-        self._clock = clock or faults.clock()
+        self.stores = tuple(stores or ())
+        self.clock = clock or faults.clock()
         self._decorated = Decorated()
         self._settings: Settings | None = None
         self._error: ConfigurationError | None = None
         self._beat: wiring.Beat | None = None
+        self._client: tuple[int, Schedules] | None = None
         if getattr(app, "configured", False):
-            self._settings = load(app)
+            self._settings = load(app, attached=attached(self.stores))
             self._use_parrot()
         setattr(app, _ATTRIBUTE, self)
         app.on_after_configure.connect(self._on_configured, weak=False)
@@ -69,7 +74,7 @@ class Parrot:
         if self._error is not None:
             raise self._error
         if self._settings is None:
-            self._settings = load(self.app)
+            self._settings = load(self.app, attached=attached(self.stores))
         return self._settings
 
     def schedule(self, when: object = None, **fields: Any) -> Callable[[F], F]:
@@ -86,29 +91,63 @@ class Parrot:
         """
         return self._decorated.decorator(when, fields)
 
+    def scan(self, obj: object, prefix: str | None = None) -> tuple[str, ...]:
+        """Make tasks of the methods of ``obj`` that have ``@parrot.schedule``, bound to it, and schedule them.
+
+        In the module that makes the object, which beats and workers alike import. The task of ``Reports.send`` in
+        module ``app`` is ``app.Reports.send``; so is the schedule unless the decorator names it. With ``prefix`` they
+        are ``prefix.send`` and ``prefix.name``: a second object of one class needs one. A class may be scanned for its
+        static and class methods. Inherited methods count. To scan the same object again changes nothing.
+
+        :returns: the names of the tasks.
+        :raises ParrotError: if there is no such method, or another object has those names.
+        """
+        return self._decorated.scan(self.app, obj, prefix)
+
+    @property
+    def schedules(self) -> Schedules:
+        """Create, read, change, pause schedules: in any process that has the app (worker, web, shell). Connected when
+        first asked, one connection a process.
+
+        :raises ConfigurationError: as :attr:`settings`.
+        """
+        if self._client is None or self._client[0] != os.getpid():  # a fork must not share connections
+            self._client = (os.getpid(), clients.schedules(self))
+        return self._client[1]
+
     def tick(self) -> float:
         """Run one tick of a beat in this process, for those who drive it themselves; the seconds to sleep until the
         next, 0 if there is more to do at once. Sends what is due.
 
         :raises ConfigurationError: as :attr:`settings`.
         """
-        return self._own_beat().tick()
+        return self.own_beat().tick()
 
     def close(self) -> None:
-        """Leave, after :meth:`tick`: the other beats take over at once."""
+        """Leave, after :meth:`tick`: the other beats take over at once. Lets go of the connections of
+        :attr:`schedules` too; both may be used again."""
         beat, self._beat = self._beat, None
         if beat is not None and beat.pid == os.getpid():
             beat.close(seconds=1.0)
+        client, self._client = self._client, None
+        if client is not None and client[0] == os.getpid():
+            client[1].close()
 
     def beat(self) -> wiring.Beat:
         """A new beat with everything this app schedules. What the scheduler class of ``celery beat`` drives."""
         self.app.finalize()
-        decorated = tuple(self._decorated.sources(self.app))
-        return wiring.beat(self.app, decorated=decorated, stores=self._stores, clock=self._clock)
+        reports.warn(self._decorated.unbound(self.app))
+        return wiring.beat(self.app, decorated=self.decorated(), stores=self.stores, clock=self.clock)
+
+    def decorated(self) -> tuple[Source, ...]:
+        """The schedules of ``@parrot.schedule`` and :meth:`scan`. Finalises the app."""
+        self.app.finalize()
+        return tuple(self._decorated.sources(self.app))
 
     # --- inside ---
 
-    def _own_beat(self) -> wiring.Beat:
+    def own_beat(self) -> wiring.Beat:
+        """The beat that :meth:`tick` drives in this process."""
         if self._beat is None or self._beat.pid != os.getpid():  # a fork must not share connections
             self._beat = self.beat()
         return self._beat
@@ -132,12 +171,12 @@ class Parrot:
             return  # without a coordinator a fire's story ends when it is sent
         install(
             self.app,
-            lambda: wiring.connect(settings, self._clock),
+            lambda: wiring.connect(settings, self.clock),
             settings.namespace,
             unreachable=cast(Literal["hold", "run"], settings.unreachable),
             result_max_chars=settings.result_max_chars,
             lease=settings.lease_ttl,
-            clock=self._clock,
+            clock=self.clock,
         )
 
 

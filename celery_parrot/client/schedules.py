@@ -1,0 +1,291 @@
+"""``parrot.schedules``: create, read, change, pause schedules, whatever store they live in."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from celery_parrot.client.closest import closest_names
+from celery_parrot.client.code import CodeDefinitions
+from celery_parrot.client.paging import page_of
+from celery_parrot.client.rules import Rules
+from celery_parrot.client.view import SchedulePage, ScheduleView, view_of
+from celery_parrot.clock import Clock, new_id
+from celery_parrot.errors import Conflict, InvalidSchedule, ParrotError, ScheduleExists, ScheduleNotFound
+from celery_parrot.model.fire import FireRecord
+from celery_parrot.model.schedule import Schedule
+from celery_parrot.planning import trigger_of
+from celery_parrot.protocols import Change, DefinitionStore, State, Stored, Written
+from celery_parrot.triggers import Trigger
+
+logger = logging.getLogger("celery_parrot")
+
+_TRIES: Final = 5
+_WRITTEN_AT_ONCE: Final = 500
+_CODE: Final = CodeDefinitions.name
+
+
+class Schedules:
+    """Every verb takes a schedule by name or id. Usable in any process, and from several threads.
+
+    :param code: the schedules of this process's code.
+    :param stores: the editable stores by name, by precedence; the first takes new schedules unless they say otherwise.
+    :param why_none: said where a new schedule has nowhere to go.
+    """
+
+    def __init__(
+        self,
+        *,
+        code: CodeDefinitions,
+        stores: Mapping[str, DefinitionStore],
+        rules: Rules,
+        clock: Clock,
+        why_none: str = "there is no store for it",
+        warn: Callable[[str], None] = logger.warning,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._code, self._editable, self._rules, self._clock = code, dict(stores), rules, clock
+        self._all: dict[str, DefinitionStore] = {_CODE: code, **stores}
+        self._why_none, self._warn, self._close = why_none, warn, close
+
+    def close(self) -> None:
+        """Let go of the connections. They come back when needed."""
+        self._close()
+
+    # --- create ---
+
+    def create(self, **fields: Any) -> ScheduleView:
+        """Save a new schedule. Its first due time is the first after now.
+
+        :param fields: ``name``, ``target``, ``schedule_type`` and ``schedule_config`` at least; see
+            ``docs/schedules.md`` for all.
+        :raises InvalidSchedule: naming the field at fault. :raises ScheduleExists: if any store has that name.
+        """
+        return self.create_many([fields])[0]
+
+    def create_many(self, many: Iterable[Mapping[str, Any]]) -> tuple[ScheduleView, ...]:
+        """Save several; all are checked before the first is written.
+
+        :raises ScheduleExists: as :meth:`create`. Where another program took a name after the check, the others are
+            written all the same.
+        """
+        now = self._clock.now()
+        made: list[Schedule] = []
+        for fields in many:
+            store = self._store_for(fields.get("store"))
+            made.append(self._rules.new(fields, store, str(uuid.UUID(new_id())), now))
+        names = [schedule.name for schedule in made]
+        for name, count in Counter(names).items():
+            if count > 1:
+                raise InvalidSchedule("name", name, f"is given to {count} schedules")
+        self._must_be_free(names)
+        taken = [one for store in self._editable for one in self._insert(store, made)]
+        if taken:
+            raise ScheduleExists(taken[0].name, taken[0].store)
+        for schedule in made:
+            for sentence in self._rules.odd(schedule):
+                self._warn(sentence)
+        found = {name: view_of(stored, store) for store, stored, name in self._reread(made)}
+        return tuple(found[name] for name in names)
+
+    def _insert(self, store: str, made: Sequence[Schedule]) -> list[Schedule]:
+        """Those whose name was taken meanwhile."""
+        own = [schedule for schedule in made if schedule.store == store]
+        taken: list[Schedule] = []
+        for first in range(0, len(own), _WRITTEN_AT_ONCE):
+            batch = own[first : first + _WRITTEN_AT_ONCE]
+            written = self._editable[store].insert(batch)
+            taken += [one for one, what in zip(batch, written, strict=True) if what is not Written.DONE]
+        return taken
+
+    def _reread(self, made: Sequence[Schedule]) -> Iterable[tuple[str, Stored, str]]:
+        for store in self._editable:
+            names = [schedule.name for schedule in made if schedule.store == store]
+            for first in range(0, len(names), _WRITTEN_AT_ONCE):
+                batch = names[first : first + _WRITTEN_AT_ONCE]
+                for name, stored in zip(batch, self._editable[store].get(batch), strict=True):
+                    if stored is None:
+                        raise ScheduleNotFound(name)  # deleted again already
+                    yield store, stored, name
+
+    # --- read ---
+
+    def get(self, name: str) -> ScheduleView:
+        """One schedule. Raises ScheduleNotFound with the closest names."""
+        store, stored = self._locate(name)
+        return view_of(stored, store)
+
+    def find(
+        self,
+        *,
+        kind: str | None = None,
+        state: State | str | None = None,
+        store: str | None = None,
+        text: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> SchedulePage:
+        """Schedules by name, at most ``limit``; the stores look for them, nothing else is loaded.
+
+        :param text: part of the name or target, in any case. :param after: the previous page's ``after``.
+        """
+        wanted = None if state is None else _state(state)
+        if store is not None and store not in self._all:
+            raise InvalidSchedule("store", store, f"is none of {', '.join(self._all)}")
+        pages = {
+            name: one.find(kind=kind, state=wanted, text=text, after=after, limit=limit)
+            for name, one in self._all.items()
+            if store in (None, name)
+        }
+        return page_of(pages, limit)
+
+    def next(self, name: str, count: int = 5) -> list[datetime]:
+        """The coming due times, UTC, at most ``count``; of a paused schedule, those it would have.
+
+        :raises InvalidSchedule: for a schedule that is broken.
+        """
+        store, stored = self._locate(name)
+        trigger = self._trigger(store, stored)
+        schedule = stored.schedule
+        if schedule is not None and schedule.policy.max_fires is not None:
+            count = min(count, schedule.policy.max_fires - stored.run_state.auto_count)
+        found: list[datetime] = []
+        due_at = trigger.next_after(max(self._clock.now(), stored.run_state.last_due or self._clock.now()))
+        while due_at is not None and len(found) < count:
+            found.append(due_at)
+            due_at = trigger.next_after(due_at)
+        return found
+
+    def trigger(self, name: str) -> Trigger:
+        """When it is due. Raises as :meth:`next`."""
+        return self._trigger(*self._locate(name))
+
+    def fires(self, name: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
+        """What became of its due times, newest first, strictly before ``before``. Of a deleted schedule by its id, as
+        long as history is kept."""
+        try:
+            store, stored = self._locate(name)
+        except ScheduleNotFound:
+            for candidate in self._all.values():
+                if found := candidate.fires(name, limit=limit, before=before):
+                    return found
+            raise
+        return self._all[store].fires(stored.schedule_id, limit=limit, before=before)
+
+    # --- change ---
+
+    def update(self, name: str, version: int | None = None, **fields: Any) -> ScheduleView:
+        """Change these fields and no others. A change of *when* or ``enabled`` starts its due times anew from now.
+
+        :param version: the version that you read; if it is another now, nothing is written. Without it, your fields
+            are put on top of whatever is there.
+        :raises Conflict: :raises ScheduleNotFound: :raises InvalidSchedule: :raises ScheduleExists:
+        """
+        for _ in range(_TRIES):
+            store, stored = self._locate(name)
+            current = stored.schedule.version if stored.schedule is not None else None
+            if version is not None and current is not None and version != current:
+                raise Conflict(stored.name, version, current)
+            schedule = self._rules.changed(stored.schedule, stored.name, fields, store, stored.schedule_id)
+            if store != _CODE:
+                schedule = self._rules.checked(schedule, self._clock.now())
+            if schedule.name != stored.name:
+                self._must_be_free([schedule.name])
+            # Without a version given, the one just read: another's change in between must not be undone by ours.
+            based_on = version if version is not None else current
+            ((written, now_at),) = self._all[store].replace([Change(schedule=schedule, version=based_on)])
+            if written is Written.DONE:
+                for sentence in self._rules.odd(schedule):
+                    self._warn(sentence)
+                return self._again(store, stored.schedule_id)
+            if written is Written.EXISTS:
+                raise ScheduleExists(schedule.name, store)
+            if written is Written.CONFLICT and version is not None:
+                raise Conflict(stored.name, version, now_at)
+        raise Conflict(name, current or 0)
+
+    def delete(self, name: str, version: int | None = None) -> None:
+        """Remove it. What it sent goes on, and its history stays until retention."""
+        store, stored = self._locate(name)
+        self._done(self._all[store].delete([stored.schedule_id], version), stored, version)
+
+    def pause(self, name: str, note: str = "", actor: str = "", version: int | None = None) -> ScheduleView:
+        """Stop it until :meth:`resume`. Schedules of the code too; that outlives restarts and deployments.
+
+        :param note: why. :param actor: who does this; both are shown wherever the schedule is.
+        """
+        store, stored = self._locate(name)
+        text = f"{actor}: {note}" if actor and note else note or actor
+        self._done(self._all[store].hold([stored.schedule_id], "person", text, version), stored, version)
+        return self._again(store, stored.schedule_id)
+
+    def resume(self, name: str, version: int | None = None) -> ScheduleView:
+        """Let it run again, from now on: what became due meanwhile is one ``skipped(paused)`` entry. Also of one that
+        failures disabled; the failure count starts anew."""
+        store, stored = self._locate(name)
+        self._done(self._all[store].release([stored.schedule_id], version), stored, version)
+        return self._again(store, stored.schedule_id)
+
+    # --- inside ---
+
+    def _locate(self, name: str) -> tuple[str, Stored]:
+        for store, one in self._all.items():
+            (stored,) = one.get([name])
+            if stored is not None:
+                return store, stored
+        raise ScheduleNotFound(name, closest_names(name, self._all.values()))
+
+    def _again(self, store: str, schedule_id: str) -> ScheduleView:
+        (stored,) = self._all[store].get([schedule_id])
+        if stored is None:
+            raise ScheduleNotFound(schedule_id)
+        return view_of(stored, store)
+
+    def _trigger(self, store: str, stored: Stored) -> Trigger:
+        if store == _CODE:
+            trigger = self._code.trigger(stored.schedule_id)
+        else:
+            trigger = trigger_of(stored.schedule) if stored.schedule is not None else None
+        if trigger is None:
+            raise InvalidSchedule("definition", stored.name, f"is broken: {stored.broken_reason}")
+        return trigger
+
+    def _must_be_free(self, names: Sequence[str]) -> None:
+        for store, one in self._all.items():
+            for first in range(0, len(names), _WRITTEN_AT_ONCE):
+                batch = names[first : first + _WRITTEN_AT_ONCE]
+                for name, stored in zip(batch, one.get(batch), strict=True):
+                    if stored is not None:
+                        raise ScheduleExists(name, store)
+
+    def _store_for(self, wanted: object) -> str:
+        if wanted is None:
+            for name in self._editable:
+                return name
+            raise ParrotError(self._why_none)
+        if wanted == _CODE:
+            raise InvalidSchedule("store", wanted, "schedules of the code are written in the code")
+        if wanted not in self._editable:
+            known = ", ".join(self._editable) or f"none ({self._why_none})"
+            raise InvalidSchedule("store", wanted, f"is not attached here; there is {known}")
+        return str(wanted)
+
+    @staticmethod
+    def _done(written: Sequence[Written], stored: Stored, version: int | None) -> None:
+        (what,) = written
+        if what is Written.CONFLICT:
+            current = stored.schedule.version if stored.schedule is not None else None
+            raise Conflict(stored.name, version or 0, current)
+        if what is not Written.DONE:
+            raise ScheduleNotFound(stored.name)
+
+
+def _state(value: State | str) -> State:
+    try:
+        return State(value)
+    except ValueError:
+        raise InvalidSchedule("state", value, f"must be one of {', '.join(State)}") from None

@@ -1,0 +1,79 @@
+"""The client of one app: the verbs of :mod:`celery_parrot.client` over the backends of its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from celery import Celery
+
+from celery_parrot.client import CodeDefinitions, CodeSchedules, Rules, Schedules
+from celery_parrot.clock import Clock
+from celery_parrot.protocols import Coordinator, DefinitionStore
+from celery_parrot.runtime.backends import DB, REDIS, Backends, backends
+from celery_parrot.runtime.celery_schedules import zone_name
+from celery_parrot.runtime.config import Settings
+from celery_parrot.runtime.entries import collect, sources
+from celery_parrot.stores.memory import CodeStore
+
+if TYPE_CHECKING:
+    from celery_parrot.runtime.parrot import Parrot
+
+_WHY_NONE = "there is no store for new schedules: set parrot_database_url or parrot_redis_url, or write it in the code"
+
+
+def schedules(parrot: Parrot) -> Schedules:
+    """The client of a facade's app.
+
+    Where there is no coordinator, what this very process drives itself is all there is: its own beat is asked.
+    """
+    settings = parrot.settings
+    if settings.coordination == "none":
+        beat = parrot.own_beat()
+        return over(beat.backends, parrot.app, parrot.clock, code=beat.code, coordinator=beat.coordinator)
+    return over(backends(parrot.app, settings, parrot.clock, parrot.stores), parrot.app, parrot.clock, parrot=parrot)
+
+
+def over(
+    made: Backends,
+    app: Celery,
+    clock: Clock,
+    *,
+    parrot: Parrot | None = None,
+    code: CodeStore | None = None,
+    coordinator: Coordinator | None = None,
+) -> Schedules:
+    """A client over these backends.
+
+    :param code: the schedules of the code; collected from the app, when they are first needed, unless given.
+    """
+    settings = made.settings
+    stores: dict[str, DefinitionStore] = {
+        name: store for name, store in ((DB, made.db), (REDIS, made.redis)) if store is not None
+    }
+    collected = partial(_code_of, app, settings, clock, parrot)
+    return Schedules(
+        code=CodeDefinitions(collected if code is None else lambda: code, coordinator or made.coordinator, clock),
+        stores=stores,
+        rules=Rules(
+            kinds=settings.kinds,
+            timezone=zone_name(app.timezone),
+            longest_grace=settings.fire_lock_ttl,
+            tasks=partial(_tasks, app),
+        ),
+        clock=clock,
+        why_none=_WHY_NONE,
+        close=made.close if code is None else lambda: None,
+    )
+
+
+def _code_of(app: Celery, settings: Settings, clock: Clock, parrot: Parrot | None) -> CodeSchedules:
+    app.loader.import_default_modules()  # as a beat does: `include`d modules hold schedules too
+    decorated = () if parrot is None else parrot.decorated()
+    app.finalize()
+    return CodeStore(collect(app, sources(app, decorated), settings, started=clock.now()).definitions)
+
+
+def _tasks(app: Celery) -> Collection[str]:
+    return app.tasks.keys()
