@@ -51,6 +51,7 @@ COMMANDS: Final = frozenset(
         "pexpire",
         "ping",
         "publish",
+        "sadd",
         "select",
         "set",
         "subscribe",

@@ -25,6 +25,7 @@ local function place(id, kind, at, held, count, max_fires)
     redis.call('ZREM', K('run_times:' .. kind), id)
   else
     redis.call('ZADD', K('run_times:' .. kind), at, id)
+    redis.call('SADD', K('kinds'), kind)
   end
 end
 
@@ -33,5 +34,6 @@ local function reopen(id)
   local state = redis.call('HMGET', K('state:' .. id), 'at', 'kind', 'disabled_by')
   if (state[1] or '') ~= '' and (state[3] or '') == '' and redis.call('HEXISTS', K('jobs'), id) == 1 then
     redis.call('ZADD', K('run_times:' .. state[2]), state[1], id)
+    redis.call('SADD', K('kinds'), state[2])
   end
 end

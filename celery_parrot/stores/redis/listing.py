@@ -1,0 +1,113 @@
+"""Definitions as people see them: with their run state, and with the reason where one cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from celery_parrot.model.fire import FireRecord
+from celery_parrot.planning import next_sending
+from celery_parrot.protocols.editing import Page, State, Stored
+from celery_parrot.stores.redis.definitions import DefinitionCache, cut, fault_of
+from celery_parrot.stores.redis.marks import following, iso
+from celery_parrot.stores.redis.rows import Row, row_in
+from celery_parrot.stores.redis.server import CHUNK, Scripts
+
+_RAW_CHARS = 500
+
+
+class Listing:
+    """Reads only."""
+
+    def __init__(self, scripts: Scripts, cache: DefinitionCache) -> None:
+        self._scripts, self._cache = scripts, cache
+
+    def get(self, names_or_ids: Sequence[str]) -> list[Stored | None]:
+        """See the protocol. A name wins over an id."""
+        now, replies = self._scripts.each("look", "texts", list(names_or_ids), names=True)
+        rows = [self._row(reply) for reply in replies]
+        return [None if row is None or now is None else _stored(row, now) for row in rows]
+
+    def find(self, kind: str | None, state: State | None, text: str | None, after: str, limit: int) -> Page:
+        """See the protocol."""
+        words = text.lower() if text else ""
+        found: list[tuple[str, Stored]] = []  # with the name it is ordered by
+        narrow = kind is not None or state is not None or bool(words)
+        count = CHUNK if narrow else min(max(limit, 0) + 1, CHUNK)
+        cursor, more = after, True
+        while more and len(found) <= max(limit, 0):
+            now, replies = self._scripts.one("look", {"after": cursor, "count": count})
+            rows = [row for reply in replies if (row := self._row(reply)) is not None]
+            more = len(replies) == count and bool(rows)
+            for row in rows:
+                stored = _stored(row, now)
+                cursor = row.fields.get("name", stored.name)
+                if _wanted(row, stored, kind, state, words):
+                    found.append((cursor, stored))
+        shown = found[: max(limit, 0)]
+        after = shown[-1][0] if shown and len(found) > len(shown) else ""
+        return Page(items=tuple(stored for _, stored in shown), after=after)
+
+    def fires(self, schedule_id: str, limit: int, before: datetime | None) -> list[FireRecord]:
+        """See the protocol."""
+        payload: dict[str, Any] = {"id": schedule_id, "limit": max(limit, 0)}
+        if before is not None:
+            payload["before"] = iso(before)
+        now, flat = self._scripts.one("history", payload)
+        return self._scripts.server.history_in(schedule_id, now, flat)
+
+    def _row(self, reply: Sequence[object]) -> Row | None:
+        return row_in(reply, self._scripts.server, self._cache)
+
+
+def _wanted(row: Row, stored: Stored, kind: str | None, state: State | None, words: str) -> bool:
+    if (kind is not None and row.kind != kind) or (state is not None and stored.state is not state):
+        return False
+    target = "" if stored.schedule is None else stored.schedule.target
+    return not words or words in stored.name.lower() or words in target.lower()
+
+
+def _stored(row: Row, now: datetime) -> Stored:
+    schedule = row.definition.schedule
+    fault = row.fields.get("broken") or row.definition.fault
+    waiting = row.held is not None or (schedule is not None and not schedule.enabled)
+    next_run = None
+    if not fault:
+        try:
+            next_run = _next_run(row, waiting, now)
+        except Exception as exc:  # what a trigger may raise
+            fault = fault_of(exc)
+    return Stored(
+        schedule_id=row.schedule_id,
+        name=row.name,
+        schedule=schedule,
+        run_state=replace(row.run_state, next_run=next_run),
+        state=_state(row, fault, waiting, next_run),
+        held=row.held,
+        note=row.fields.get("note"),
+        broken_reason=fault or None,
+        raw=cut(row.raw.decode("utf-8", "replace"), _RAW_CHARS) if fault else "",
+        updated_at=datetime.fromisoformat(row.fields["updated_at"]) if row.fields.get("updated_at") else None,
+    )
+
+
+def _next_run(row: Row, waiting: bool, now: datetime) -> datetime | None:
+    """As it is; of a paused one, as it would be."""
+    schedule, trigger = row.definition.schedule, row.definition.trigger
+    assert schedule is not None
+    assert trigger is not None
+    if waiting:
+        return next_sending(schedule, trigger, max(row.mark, now))
+    return following(schedule, trigger, row.mark, row.run_state.auto_count)
+
+
+def _state(row: Row, fault: str, waiting: bool, next_run: datetime | None) -> State:
+    if fault:
+        return State.BROKEN
+    if row.held is not None and row.held != "person":
+        return State.DISABLED
+    if waiting:
+        return State.PAUSED
+    return State.ACTIVE if next_run is not None else State.COMPLETED

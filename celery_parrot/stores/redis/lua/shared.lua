@@ -1,0 +1,26 @@
+-- What the scripts of this room share. names: sorted set of "name\0id", all of one score, so ordered by name.
+
+local function member(name, id)
+  return name .. '\0' .. id
+end
+
+local function id_of(name)
+  local found = redis.call('ZRANGEBYLEX', K('names'), '[' .. member(name, ''), '(' .. name .. '\1', 'LIMIT', 0, 1)
+  return found[1] and found[1]:sub(#name + 2)
+end
+
+local function wake()
+  redis.call('PUBLISH', K('wake'), '1')
+end
+
+-- A definition that cannot be computed is tried again at `at`: a newer release may know better.
+local function put_aside(id, kind, at, why)
+  redis.call('HSET', K('state:' .. id), 'broken', why, 'kind', kind)
+  redis.call('ZADD', K('run_times:' .. kind), at, id)
+  redis.call('SADD', K('kinds'), kind)
+end
+
+-- The version of a definition, also of one that cannot be read.
+local function version_of(id, raw)
+  return job_version(raw) or tonumber(redis.call('HGET', K('state:' .. id), 'version') or '1')
+end
