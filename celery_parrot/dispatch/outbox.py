@@ -35,6 +35,9 @@ from celery_parrot.protocols import (
 )
 
 _CHUNK = 500
+# What is left of the heartbeat is what one publish may take (2 s of 3 s): what is begun in time ends before anybody may
+# take the claim.
+_SENDING_SHARE = 0.3
 _REMEMBER_SENT = 20_000
 _WRITE_FOR = 0.25
 """Seconds of writing messages, which evaluates lazy arguments, after which those that are written go out first."""
@@ -86,8 +89,7 @@ class Outbox:
         self._router, self._stores = router, stores
         self._clock, self._events, self._owner = clock, emit, owner
         timing = coordinator.timing
-        # Half of either bound: whoever finds the claim old enough to take does so long after we stopped sending it.
-        self._safe_age = min(timing.takeover_after, timing.heartbeat) / 2
+        self._safe_age = min(timing.takeover_after / 2, timing.heartbeat * _SENDING_SHARE)
         self._mirror: dict[FireKey, Fire] = {}
         self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
         self._slow: set[str] = set()
