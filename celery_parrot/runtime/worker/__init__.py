@@ -69,7 +69,7 @@ def before_body(task: Any, task_id: str) -> None:
     header = request.__dict__.get(HEADER)
     if header is None or request.called_directly or request.is_eager or run_of(request) is not None:
         return
-    installed = registry.find(task.app, scheduler_of(header))
+    installed = registry.find(task.app, scheduler_of(header, task_id))
     if installed is not None:
         installed.guard.admit(task, header)
 
@@ -80,7 +80,7 @@ def before_body(task: Any, task_id: str) -> None:
 def _on_postrun(sender: Any = None, state: str | None = None, retval: Any = None, **_: Any) -> None:
     run = run_of(sender.request)
     if run is not None:
-        installed = registry.find(sender.app, scheduler_of(sender.request.__dict__.get(HEADER)))
+        installed = registry.find(sender.app, scheduler_of(sender.request.__dict__.get(HEADER), sender.request.id))
         if installed is not None:
             installed.guard.settle(sender, run, state, retval)
 
@@ -89,21 +89,21 @@ def _on_revoked(
     sender: Any = None, request: Any = None, terminated: bool = False, expired: bool = False, **_: Any
 ) -> None:
     headers = getattr(request, "__dict__", {})
-    installed = registry.find(sender.app, scheduler_of(headers.get(HEADER)))
+    installed = registry.find(sender.app, scheduler_of(headers.get(HEADER), headers.get("id")))
     if installed is not None:
         installed.parent.revoked(headers, headers.get("hostname") or "", terminated=terminated, expired=expired)
 
 
 def _on_unknown(sender: Any = None, message: Any = None, name: str = "", **_: Any) -> None:
     headers = message.headers or {}
-    installed = registry.find(sender.app, scheduler_of(headers.get(HEADER)))
+    installed = registry.find(sender.app, scheduler_of(headers.get(HEADER), headers.get("id")))
     if installed is not None:
         installed.parent.unknown(headers, sender.hostname or "", name)
 
 
 def _on_rejected(sender: Any = None, message: Any = None, exc: BaseException | None = None, **_: Any) -> None:
     headers = message.headers or {}
-    installed = registry.find(sender.app, scheduler_of(headers.get(HEADER)))
+    installed = registry.find(sender.app, scheduler_of(headers.get(HEADER), headers.get("id")))
     if installed is not None:
         installed.parent.invalid(headers, sender.hostname or "", exc)
 

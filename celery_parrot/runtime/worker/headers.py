@@ -21,12 +21,18 @@ TOKEN: Final = "token"
 PUT_BACK: Final = "put_back"
 
 
-def scheduler_of(header: object) -> str | None:
-    """The registered name that a header belongs to, or None if it is no header of ours."""
-    if isinstance(header, Mapping):
-        name = header.get("scheduler")
-        return name if isinstance(name, str) else None
-    return None
+def scheduler_of(header: object, task_id: object) -> str | None:
+    """The registered name that a message belongs to, or None if it is no fire of ours.
+
+    A task may hand its own headers on to others (``child.apply_async(headers=self.request.headers)``). Those are not
+    the fire: only a message with the fire's own task id is, which retries and later attempts keep.
+    """
+    if not isinstance(header, Mapping):
+        return None
+    name, fire_id = header.get("scheduler"), header.get("fire_id")
+    if fire_id and task_id != fire_id and not str(task_id).startswith(f"{fire_id}:"):
+        return None
+    return name if isinstance(name, str) else None
 
 
 def read_delivery(header: Mapping[str, Any], *, worker: str, retries: int, eta: object, token: str = "") -> Delivery:

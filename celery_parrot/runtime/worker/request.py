@@ -46,7 +46,7 @@ class RequestHooks:
         header = self._request_dict.get(HEADER)
         if header is None:
             return
-        installed = find(self._app, scheduler_of(header))
+        installed = find(self._app, scheduler_of(header, self._request_dict.get("id")))
         if installed is not None:
             # In the request's own dict, which also goes to the pool process. A token that came with the message, a
             # retry sent by this class for instance, was another delivery's.

@@ -386,3 +386,20 @@ def test_expired_is_ignored(place: Make) -> None:
     assert state_of(here.run(task, deadline=(DUE + timedelta(seconds=30)).isoformat())) == "IGNORED"
     assert here.record().status is Status.EXPIRED
     assert StartVerdict.EXPIRED
+
+
+def test_headers_handed_on_to_another_task_do_not_make_it_the_fire(place: Make) -> None:
+    """It runs, whatever has become of the fire, and is not the current fire. The fire keeps its own outcome."""
+    here = place()
+    ran: list[CurrentFire | None] = []
+
+    @here.app.task(name="child")
+    def child() -> str:
+        ran.append(current_fire())
+        return "the child's"
+
+    here.run(child, fire_id="id")
+    assert here.record().output == "the child's"
+    here.run(child, fire_id="another", token="t2")
+    assert [fire is None for fire in ran] == [False, True]
+    assert here.published == []
