@@ -20,6 +20,7 @@ parrot = LazyGroup(
         "fires": "celery_parrot.cli.commands.fires:fires",
         "beats": "celery_parrot.cli.commands.beats:beats",
         "health": "celery_parrot.cli.commands.health:health",
+        "db": "celery_parrot.cli.commands.db:db",
     },
-    help="Look at schedules, fires and beats.",
+    help="Look at schedules, fires and beats; make the tables of the database.",
 )

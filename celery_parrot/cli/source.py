@@ -1,45 +1,35 @@
-"""What the verbs read from: the schedules in the app's code and the coordinator of its settings."""
+"""What the verbs read from: the schedules of every store, and the coordinator of the app's settings."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import cached_property
 
 import click
 from celery import Celery
 
-from celery_parrot.cli.lazy import closest
+from celery_parrot.cli.lazy import closest, in_a_sentence
+from celery_parrot.client import Schedules
 from celery_parrot.clock import SystemClock
-from celery_parrot.errors import ParrotError, Unreachable
-from celery_parrot.model.schedule import Schedule
-from celery_parrot.model.state import Beat, RunState
-from celery_parrot.protocols import Coordinator, Mark
+from celery_parrot.errors import ConfigurationError, ParrotError, ScheduleNotFound, Unreachable
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import Coordinator
+from celery_parrot.runtime.backends import attached, sql_store
+from celery_parrot.runtime.clients import ATTRIBUTE, of_app
 from celery_parrot.runtime.config import Settings, load
-from celery_parrot.runtime.parrot import beat_of
-from celery_parrot.runtime.wiring import Beat as WiredBeat
 from celery_parrot.runtime.wiring import connect
-from celery_parrot.triggers import Trigger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """One schedule as the app's code has it. ``trigger`` is None if it is broken, ``broken`` then says why."""
-
-    schedule: Schedule
-    trigger: Trigger | None = None
-    broken: str = ""
 
 
 class Source:
-    """One app, read only. Opens a connection when something of the coordinator is asked for."""
+    """One app. Opens a connection when something is asked for."""
 
     def __init__(self, app: Celery) -> None:
         self._app = app
-        self.settings: Settings = load(app)
+        parrot = vars(app).get(ATTRIBUTE)
+        self.settings: Settings = load(app, attached=attached(() if parrot is None else parrot.stores))
 
     @cached_property
     def coordinator(self) -> Coordinator:
@@ -47,12 +37,30 @@ class Source:
 
         :raises ParrotError: if they do not: without a coordinator nothing can be read from outside a beat.
         """
+        self.must_be_shared()
+        return connect(self.settings, SystemClock())
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The schedules of every store."""
+        return of_app(self._app, SystemClock())
+
+    @cached_property
+    def database(self) -> Database:
+        """The database of the settings. Raises ConfigurationError if there is none, or it cannot be used."""
+        if self.settings.database is None:
+            raise ConfigurationError(
+                "parrot_database_url", None, "names no database", "Set it, e.g. 'postgresql://user:password@host/app'."
+            )
+        return Database(self._app, self.settings)
+
+    def must_be_shared(self) -> None:
+        """:raises ParrotError: if run state and history are known to one process only."""
         if self.settings.coordination == "none":
             raise ParrotError(
                 "this app has no coordinator, so only its one beat knows what happened; "
                 "set parrot_redis_url to see it from outside"
             )
-        return connect(self.settings, SystemClock())
 
     @property
     def name(self) -> str:
@@ -80,53 +88,64 @@ class Source:
         found = sorted(self.coordinator.beats(), key=lambda beat: (beat.host, beat.started))
         return found, self.coordinator.attach().now if found else SystemClock().now()
 
-    # --- schedules ---
-
-    @cached_property
-    def _code(self) -> WiredBeat:
-        self._app.loader.import_default_modules()  # as a beat does: `include`d modules hold schedules too
-        return beat_of(self._app)
-
-    def schedules(self) -> Sequence[Schedule]:
-        """Every schedule in the app's code, by name."""
-        return self._code.code.schedules
-
-    def schedule_id(self, name: str) -> str:
-        """The id of a schedule, by its name or id. Of a code schedule both are the same; one that has left the code may
-        still have a history, so whether it exists is not judged here."""
-        return name
-
-    def must_exist(self, name: str) -> None:
-        """:raises click.ClickException: if there is no such schedule, with the closest names."""
-        known = [schedule.name for schedule in self.schedules()]
-        if name not in known:
-            raise click.ClickException(f"There is no schedule {name!r}. {closest(name, known)}".rstrip())
-
-    def found(self, name: str) -> Found:
-        """One schedule, by name. Raises as :meth:`must_exist`."""
-        self.must_exist(name)
-        schedule = next(each for each in self.schedules() if each.name == name)
-        due = self._code.code.definitions([name]).get(name)
-        if due is None:
-            return Found(schedule=schedule, broken=self._code.code.broken.get(name, "it cannot be computed"))
-        return Found(schedule=schedule, trigger=due.trigger)
-
-    def run_states(self) -> Mapping[str, RunState]:
-        """Run state of each schedule that has one. The code store learns the marks by the way, since a schedule with
-        rules of its own counts from its mark."""
-        states = self.coordinator.run_states([schedule.schedule_id for schedule in self.schedules()])
-        self._code.code.learn(
-            Mark(schedule_id=id_, last_due=state.last_due, held=state.disabled_by)
-            for id_, state in states.items()
-            if state.last_due is not None
-        )
-        return states
-
     def close(self) -> None:
-        """Let go of the connection, if there is one."""
-        coordinator = self.__dict__.get("coordinator")
-        if coordinator is not None:
-            coordinator.close()
+        """Let go of the connections, if there are any."""
+        for name in ("coordinator", "schedules"):
+            if (used := self.__dict__.get(name)) is not None:
+                used.close()
+
+
+class Database:
+    """The tables of the db store. What goes wrong is told in one sentence, without a password."""
+
+    def __init__(self, app: Celery, settings: Settings) -> None:
+        assert settings.database is not None
+        self._store = sql_store(app, settings, SystemClock())
+        self.where = f"The database at {settings.database}"
+
+    def current(self) -> str | None:
+        """The revision that the tables are at, None if there are none."""
+        from celery_parrot.stores.sql import current
+
+        self._store.now()
+        return current(self._store.engine, self._store.schema)
+
+    @property
+    def head(self) -> str:
+        """The newest revision that this release brings."""
+        from celery_parrot.stores.sql import head
+
+        return head()
+
+    def upgrade(self, revision: str) -> None:
+        """Bring the tables up to ``revision``."""
+        from celery_parrot.stores.sql import upgrade
+
+        upgrade(self._store.engine, self._store.schema, revision)
+
+    def problems(self) -> list[str]:
+        """What is missing for this release to run."""
+        from celery_parrot.stores.sql import check
+
+        found: list[str] = check(self._store.engine, self._store.schema)
+        return [problem.partition("; run ")[0] for problem in found]
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Failures of database and migrations as a sentence with the address. Closes the connections."""
+        try:
+            yield
+        except Unreachable as error:
+            raise click.ClickException(f"{self.where} cannot be reached: {_cause(error)}.") from None
+        except ParrotError:
+            raise
+        except Exception as error:
+            # The driver's own words: the rest of SQLAlchemy's text is the statement.
+            original = getattr(error, "orig", None) or error
+            first = str(original).strip().splitlines()[:1] or [type(original).__name__]
+            raise click.ClickException(f"{self.where}: {first[0].rstrip('.')}.") from None
+        finally:
+            self._store.close()
 
 
 def open_source(ctx: click.Context) -> Source:
@@ -138,20 +157,31 @@ def open_source(ctx: click.Context) -> Source:
 
 @contextmanager
 def opened(ctx: click.Context) -> Iterator[Source]:
-    """As :func:`open_source`, closed in the end. Out of reach becomes a sentence that says where."""
+    """As :func:`open_source`, closed in the end. Out of reach becomes a sentence that says where, a schedule that does
+    not exist one with the closest names."""
     source = open_source(ctx)
     try:
         yield source
     except Unreachable as error:
         raise click.ClickException(out_of_reach(source, error)) from None
+    except ScheduleNotFound as error:
+        hint = closest(error.name, error.closest) if error.closest else ""
+        raise click.ClickException(f"There is no schedule {error.name!r}. {hint}".rstrip()) from None
     finally:
         source.close()
 
 
 def out_of_reach(source: Source, error: Unreachable) -> str:
     """One sentence, with the address once."""
-    cause = str(error).removeprefix(f"{source.settings.redis}: ").rstrip(".")
+    cause = str(error)
+    if source.settings.database is not None and cause.startswith("database: "):
+        return f"The database at {source.settings.database} cannot be reached: {_cause(error)}."
+    cause = cause.removeprefix(f"{source.settings.redis}: ").rstrip(".")
     return f"{source.where} cannot be reached: {cause}."
+
+
+def _cause(error: Unreachable) -> str:
+    return in_a_sentence(error).removeprefix("database: ").rstrip(".")
 
 
 def coordinator_of(app: Celery) -> Coordinator:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final, Protocol, TypeVar
 
 from celery_parrot.clock import Clock
-from celery_parrot.errors import MemoryLost, ParrotError
+from celery_parrot.errors import InvalidSchedule, MemoryLost, ParrotError
 from celery_parrot.model.fire import FireRecord, Status
 from celery_parrot.model.plan import NotFired, Verdict
 from celery_parrot.model.schedule import Schedule
@@ -102,10 +102,13 @@ class CodeDefinitions:
         """See the protocol."""
         return self._ask(lambda: self._coordinator.fires(schedule_id, limit=limit, before=before))
 
-    def trigger(self, name: str) -> Trigger | None:
-        """When it is due; None if it is broken."""
+    def trigger(self, name: str) -> Trigger:
+        """When it is due. Asks nobody. Raises InvalidSchedule if it is broken."""
         due = self._code.definitions([name]).get(name)
-        return None if due is None else due.trigger
+        if due is None:
+            reason = self._code.broken.get(name, "it cannot be computed")
+            raise InvalidSchedule("definition", name, f"is broken: {reason}")
+        return due.trigger
 
     # --- writing ---
 
@@ -158,14 +161,14 @@ class CodeDefinitions:
     def _skipping(self, schedule_id: str, held: Held, now: datetime) -> Release:
         self._code.learn([Mark(schedule_id=schedule_id, last_due=held.mark, held=held.by)])
         schedule = next(one for one in self._code.schedules if one.schedule_id == schedule_id)
-        trigger = self.trigger(schedule_id)
+        due = self._code.definitions([schedule_id]).get(schedule_id)
         return Release(
             schedule_id=schedule_id,
             name=schedule.name,
             kind=schedule.kind,
             expected_mark=held.mark,
             new_mark=max(now, held.mark),
-            skipped=() if trigger is None or not schedule.enabled else _paused(trigger, held.mark, now),
+            skipped=() if due is None or not schedule.enabled else _paused(due.trigger, held.mark, now),
         )
 
     def _holding(self) -> Holding:

@@ -121,7 +121,10 @@ class Rules:
                 "null means never too late"
             )  # fmt: skip
         # The zone by itself too: a config with one of its own would hide that it is unknown.
-        build("interval", {"seconds": 1, "tz": schedule.timezone})
+        try:
+            build("interval", {"seconds": 1, "tz": schedule.timezone})
+        except InvalidSchedule as exc:
+            raise InvalidSchedule("timezone", schedule.timezone, exc.reason) from None
         trigger_of(schedule if schedule.created_at is not None else replace(schedule, created_at=now))
         return schedule
 

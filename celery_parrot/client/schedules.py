@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from celery_parrot.client.closest import closest_names
+from celery_parrot.client.catalogue import CODE, Catalogue
 from celery_parrot.client.code import CodeDefinitions
 from celery_parrot.client.paging import page_of
 from celery_parrot.client.rules import Rules
-from celery_parrot.client.view import SchedulePage, ScheduleView, view_of
+from celery_parrot.client.view import SchedulePage, ScheduleView, trigger_from, view_of
 from celery_parrot.clock import Clock, new_id
-from celery_parrot.errors import Conflict, InvalidSchedule, ParrotError, ScheduleExists, ScheduleNotFound
+from celery_parrot.errors import Conflict, InvalidSchedule, ScheduleExists, ScheduleNotFound
 from celery_parrot.model.fire import FireRecord
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.planning import trigger_of
@@ -25,8 +25,8 @@ from celery_parrot.triggers import Trigger
 logger = logging.getLogger("celery_parrot")
 
 _TRIES: Final = 5
-_WRITTEN_AT_ONCE: Final = 500
-_CODE: Final = CodeDefinitions.name
+_SAID_MOST: Final = 10
+_CALL: Final = frozenset({"kind", "target", "options"})
 
 
 class Schedules:
@@ -48,13 +48,23 @@ class Schedules:
         warn: Callable[[str], None] = logger.warning,
         close: Callable[[], None] = lambda: None,
     ) -> None:
-        self._code, self._editable, self._rules, self._clock = code, dict(stores), rules, clock
-        self._all: dict[str, DefinitionStore] = {_CODE: code, **stores}
-        self._why_none, self._warn, self._close = why_none, warn, close
+        self._code, self._rules, self._clock, self._warn, self._close = code, rules, clock, warn, close
+        self._catalogue = Catalogue(code, dict(stores), why_none)
+        self._all = self._catalogue.all
 
     def close(self) -> None:
         """Let go of the connections. They come back when needed."""
         self._close()
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The names of the stores there are, ``code`` first."""
+        return tuple(self._all)
+
+    @property
+    def in_code(self) -> list[str]:
+        """The names of the code's schedules, without asking anybody."""
+        return self._code.names()
 
     # --- create ---
 
@@ -76,47 +86,25 @@ class Schedules:
         now = self._clock.now()
         made: list[Schedule] = []
         for fields in many:
-            store = self._store_for(fields.get("store"))
+            store = self._catalogue.store_for(fields.get("store"))
             made.append(self._rules.new(fields, store, str(uuid.UUID(new_id())), now))
         names = [schedule.name for schedule in made]
         for name, count in Counter(names).items():
             if count > 1:
                 raise InvalidSchedule("name", name, f"is given to {count} schedules")
-        self._must_be_free(names)
-        taken = [one for store in self._editable for one in self._insert(store, made)]
+        self._catalogue.must_be_free(names)
+        taken = self._catalogue.insert(made)
         if taken:
             raise ScheduleExists(taken[0].name, taken[0].store)
-        for schedule in made:
-            for sentence in self._rules.odd(schedule):
-                self._warn(sentence)
-        found = {name: view_of(stored, store) for store, stored, name in self._reread(made)}
+        self._say([sentence for schedule in made for sentence in self._rules.odd(schedule)])
+        found = self._catalogue.views(made)
         return tuple(found[name] for name in names)
-
-    def _insert(self, store: str, made: Sequence[Schedule]) -> list[Schedule]:
-        """Those whose name was taken meanwhile."""
-        own = [schedule for schedule in made if schedule.store == store]
-        taken: list[Schedule] = []
-        for first in range(0, len(own), _WRITTEN_AT_ONCE):
-            batch = own[first : first + _WRITTEN_AT_ONCE]
-            written = self._editable[store].insert(batch)
-            taken += [one for one, what in zip(batch, written, strict=True) if what is not Written.DONE]
-        return taken
-
-    def _reread(self, made: Sequence[Schedule]) -> Iterable[tuple[str, Stored, str]]:
-        for store in self._editable:
-            names = [schedule.name for schedule in made if schedule.store == store]
-            for first in range(0, len(names), _WRITTEN_AT_ONCE):
-                batch = names[first : first + _WRITTEN_AT_ONCE]
-                for name, stored in zip(batch, self._editable[store].get(batch), strict=True):
-                    if stored is None:
-                        raise ScheduleNotFound(name)  # deleted again already
-                    yield store, stored, name
 
     # --- read ---
 
     def get(self, name: str) -> ScheduleView:
         """One schedule. Raises ScheduleNotFound with the closest names."""
-        store, stored = self._locate(name)
+        store, stored = self._catalogue.locate(name)
         return view_of(stored, store)
 
     def find(
@@ -148,7 +136,7 @@ class Schedules:
 
         :raises InvalidSchedule: for a schedule that is broken.
         """
-        store, stored = self._locate(name)
+        store, stored = self._catalogue.locate(name)
         trigger = self._trigger(store, stored)
         schedule = stored.schedule
         if schedule is not None and schedule.policy.max_fires is not None:
@@ -161,14 +149,23 @@ class Schedules:
         return found
 
     def trigger(self, name: str) -> Trigger:
-        """When it is due. Raises as :meth:`next`."""
-        return self._trigger(*self._locate(name))
+        """When it is due. Raises as :meth:`next`. For a schedule of the code nobody is asked."""
+        if name in self.in_code:
+            return self._code.trigger(name)
+        return self._trigger(*self._catalogue.locate(name))
+
+    def describe(self, view: ScheduleView) -> str | None:
+        """When it is due, as a sentence; None for one that is broken."""
+        try:
+            return (self._code.trigger(view.name) if view.store == CODE else trigger_from(view)).describe()
+        except InvalidSchedule:
+            return None
 
     def fires(self, name: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
         """What became of its due times, newest first, strictly before ``before``. Of a deleted schedule by its id, as
         long as history is kept."""
         try:
-            store, stored = self._locate(name)
+            store, stored = self._catalogue.locate(name)
         except ScheduleNotFound:
             for candidate in self._all.values():
                 if found := candidate.fires(name, limit=limit, before=before):
@@ -186,22 +183,22 @@ class Schedules:
         :raises Conflict: :raises ScheduleNotFound: :raises InvalidSchedule: :raises ScheduleExists:
         """
         for _ in range(_TRIES):
-            store, stored = self._locate(name)
+            store, stored = self._catalogue.locate(name)
             current = stored.schedule.version if stored.schedule is not None else None
             if version is not None and current is not None and version != current:
                 raise Conflict(stored.name, version, current)
             schedule = self._rules.changed(stored.schedule, stored.name, fields, store, stored.schedule_id)
-            if store != _CODE:
+            if store != CODE:
                 schedule = self._rules.checked(schedule, self._clock.now())
             if schedule.name != stored.name:
-                self._must_be_free([schedule.name])
+                self._catalogue.must_be_free([schedule.name])
             # Without a version given, the one just read: another's change in between must not be undone by ours.
             based_on = version if version is not None else current
             ((written, now_at),) = self._all[store].replace([Change(schedule=schedule, version=based_on)])
             if written is Written.DONE:
-                for sentence in self._rules.odd(schedule):
-                    self._warn(sentence)
-                return self._again(store, stored.schedule_id)
+                if _CALL & fields.keys():
+                    self._say(self._rules.odd(schedule))
+                return self._catalogue.again(store, stored.schedule_id)
             if written is Written.EXISTS:
                 raise ScheduleExists(schedule.name, store)
             if written is Written.CONFLICT and version is not None:
@@ -210,7 +207,7 @@ class Schedules:
 
     def delete(self, name: str, version: int | None = None) -> None:
         """Remove it. What it sent goes on, and its history stays until retention."""
-        store, stored = self._locate(name)
+        store, stored = self._catalogue.locate(name)
         self._done(self._all[store].delete([stored.schedule_id], version), stored, version)
 
     def pause(self, name: str, note: str = "", actor: str = "", version: int | None = None) -> ScheduleView:
@@ -218,61 +215,35 @@ class Schedules:
 
         :param note: why. :param actor: who does this; both are shown wherever the schedule is.
         """
-        store, stored = self._locate(name)
+        store, stored = self._catalogue.locate(name)
         text = f"{actor}: {note}" if actor and note else note or actor
         self._done(self._all[store].hold([stored.schedule_id], "person", text, version), stored, version)
-        return self._again(store, stored.schedule_id)
+        return self._catalogue.again(store, stored.schedule_id)
 
     def resume(self, name: str, version: int | None = None) -> ScheduleView:
         """Let it run again, from now on: what became due meanwhile is one ``skipped(paused)`` entry. Also of one that
         failures disabled; the failure count starts anew."""
-        store, stored = self._locate(name)
+        store, stored = self._catalogue.locate(name)
         self._done(self._all[store].release([stored.schedule_id], version), stored, version)
-        return self._again(store, stored.schedule_id)
+        return self._catalogue.again(store, stored.schedule_id)
 
     # --- inside ---
 
-    def _locate(self, name: str) -> tuple[str, Stored]:
-        for store, one in self._all.items():
-            (stored,) = one.get([name])
-            if stored is not None:
-                return store, stored
-        raise ScheduleNotFound(name, closest_names(name, self._all.values()))
-
-    def _again(self, store: str, schedule_id: str) -> ScheduleView:
-        (stored,) = self._all[store].get([schedule_id])
-        if stored is None:
-            raise ScheduleNotFound(schedule_id)
-        return view_of(stored, store)
-
     def _trigger(self, store: str, stored: Stored) -> Trigger:
-        if store == _CODE:
-            trigger = self._code.trigger(stored.schedule_id)
-        else:
-            trigger = trigger_of(stored.schedule) if stored.schedule is not None else None
-        if trigger is None:
+        if store == CODE:
+            return self._code.trigger(stored.schedule_id)
+        if stored.schedule is None:
             raise InvalidSchedule("definition", stored.name, f"is broken: {stored.broken_reason}")
-        return trigger
+        try:
+            return trigger_of(stored.schedule)
+        except InvalidSchedule as exc:
+            raise InvalidSchedule("definition", stored.name, f"is broken: {exc}") from None
 
-    def _must_be_free(self, names: Sequence[str]) -> None:
-        for store, one in self._all.items():
-            for first in range(0, len(names), _WRITTEN_AT_ONCE):
-                batch = names[first : first + _WRITTEN_AT_ONCE]
-                for name, stored in zip(batch, one.get(batch), strict=True):
-                    if stored is not None:
-                        raise ScheduleExists(name, store)
-
-    def _store_for(self, wanted: object) -> str:
-        if wanted is None:
-            for name in self._editable:
-                return name
-            raise ParrotError(self._why_none)
-        if wanted == _CODE:
-            raise InvalidSchedule("store", wanted, "schedules of the code are written in the code")
-        if wanted not in self._editable:
-            known = ", ".join(self._editable) or f"none ({self._why_none})"
-            raise InvalidSchedule("store", wanted, f"is not attached here; there is {known}")
-        return str(wanted)
+    def _say(self, sentences: Sequence[str]) -> None:
+        for sentence in sentences[:_SAID_MOST]:
+            self._warn(sentence)
+        if len(sentences) > _SAID_MOST:
+            self._warn(f"and {len(sentences) - _SAID_MOST} more like these")
 
     @staticmethod
     def _done(written: Sequence[Written], stored: Stored, version: int | None) -> None:

@@ -8,8 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from celery_parrot.model.codec import to_fields
+from celery_parrot.model.schedule import Policy, Schedule
 from celery_parrot.model.state import RunState
+from celery_parrot.planning import trigger_of
 from celery_parrot.protocols import State, Stored
+from celery_parrot.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,23 @@ class SchedulePage(tuple[ScheduleView, ...]):
         page = super().__new__(cls, items)
         page.after = after
         return page
+
+
+def trigger_from(view: ScheduleView) -> Trigger:
+    """When a stored schedule is due, from what is shown of it. Raises InvalidSchedule for one that is broken."""
+    policy = Policy(start_at=view.start_at, end_at=view.end_at, dst_gap=view.dst_gap, dst_fold=view.dst_fold)
+    return trigger_of(
+        Schedule(
+            schedule_id=view.schedule_id,
+            name=view.name,
+            target=view.target,
+            schedule_type=view.schedule_type,
+            schedule_config=view.schedule_config,
+            timezone=view.timezone,
+            policy=policy,
+            created_at=view.created_at,
+        )
+    )
 
 
 def view_of(stored: Stored, store: str) -> ScheduleView:

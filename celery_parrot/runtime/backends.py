@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from celery import Celery
 
@@ -93,7 +91,7 @@ def backends(app: Celery, settings: Settings, clock: Clock, stores: Sequence[Sch
     if db is None and settings.database is not None:
         db = sql_store(app, settings, clock)
     if redis is None and settings.redis is not None:
-        redis = _redis_store(app, settings, coordinator, clock)
+        redis = _redis_store(app, coordinator)
     return Backends(
         settings=settings, clock=clock, coordinator=coordinator, db=db, redis=redis, others=tuple(given.values())
     )
@@ -152,11 +150,11 @@ def _problems(store: Any) -> Sequence[str]:
     return [problem.partition("; run ")[0] for problem in found]
 
 
-def _redis_store(app: Celery, settings: Settings, coordinator: Coordinator, clock: Clock) -> Any:
-    if find_spec("celery_parrot.stores.redis") is None:
-        return None
-    room = import_module("celery_parrot.stores.redis")
-    return room.RedisStore(coordinator)
+def _redis_store(app: Celery, coordinator: Coordinator) -> Any:
+    from celery_parrot.stores.redis import RedisStore
+
+    # It works by the coordinator's own connection: its commits are the coordinator's.
+    return RedisStore(cast(Any, coordinator), timezone=zone_name(app.timezone))
 
 
 def _redis_wake(settings: Settings, clock: Clock) -> WakeChannel:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from celery import Celery
 
 from celery_parrot.client import CodeDefinitions, CodeSchedules, Rules, Schedules
 from celery_parrot.clock import Clock
 from celery_parrot.protocols import Coordinator, DefinitionStore
-from celery_parrot.runtime.backends import DB, REDIS, Backends, backends
+from celery_parrot.runtime.backends import DB, REDIS, Backends, attached, backends
 from celery_parrot.runtime.celery_schedules import zone_name
-from celery_parrot.runtime.config import Settings
+from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.entries import collect, sources
 from celery_parrot.stores.memory import CodeStore
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.parrot import Parrot
+
+ATTRIBUTE = "_celery_parrot"
+"""Where an app keeps its facade."""
 
 _WHY_NONE = "there is no store for new schedules: set parrot_database_url or parrot_redis_url, or write it in the code"
 
@@ -33,6 +36,16 @@ def schedules(parrot: Parrot) -> Schedules:
         beat = parrot.own_beat()
         return over(beat.backends, parrot.app, parrot.clock, code=beat.code, coordinator=beat.coordinator)
     return over(backends(parrot.app, settings, parrot.clock, parrot.stores), parrot.app, parrot.clock, parrot=parrot)
+
+
+def of_app(app: Celery, clock: Clock) -> Schedules:
+    """The client of ``app``, with or without a facade, for a process that drives no beat."""
+    parrot = vars(app).get(ATTRIBUTE)
+    if parrot is not None and parrot.settings.coordination != "none":
+        return cast(Schedules, parrot.schedules)
+    stores = () if parrot is None else parrot.stores
+    settings = load(app, attached=attached(stores))
+    return over(backends(app, settings, clock, stores), app, clock, parrot=parrot)
 
 
 def over(

@@ -24,7 +24,6 @@ logger = logging.getLogger("celery_parrot")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ATTRIBUTE = "_celery_parrot"
 _CELERYS_DEFAULT = "celery.beat:PersistentScheduler"
 
 
@@ -59,7 +58,7 @@ class Parrot:
         if getattr(app, "configured", False):
             self._settings = load(app, attached=attached(self.stores))
             self._use_parrot()
-        setattr(app, _ATTRIBUTE, self)
+        setattr(app, clients.ATTRIBUTE, self)
         app.on_after_configure.connect(self._on_configured, weak=False)
         app.on_after_finalize.connect(self._on_finalized, weak=False)
         if getattr(app, "finalized", False):
@@ -182,7 +181,7 @@ class Parrot:
 
 def parrot_of(app: Celery) -> Parrot | None:
     """The app's facade, if it has one."""
-    return cast("Parrot | None", vars(app).get(_ATTRIBUTE))
+    return cast("Parrot | None", vars(app).get(clients.ATTRIBUTE))
 
 
 # One receiver for all apps: to Celery 5.5 the same method of two objects is one receiver.

@@ -26,10 +26,8 @@ def fires(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
     from celery_parrot.cli.source import opened
 
     with opened(ctx) as source:
-        schedule_id = source.schedule_id(name)
-        found = source.coordinator.fires(schedule_id, limit=limit)
-        if not found:
-            source.must_exist(name)
+        source.must_be_shared()
+        found = source.schedules.fires(name, limit=limit)
     if as_json:
         show_json([as_fields(record) for record in found])
         return

@@ -1,56 +1,72 @@
-"""``list``: every schedule in the app's code, and how it is."""
+"""``list``: the schedules of every store, and how they are."""
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from celery_parrot.cli.output import distance, plain, show, show_json, verb
-from celery_parrot.model.state import RunState
 
 if TYPE_CHECKING:
-    from celery_parrot.cli.source import Found
+    from celery_parrot.client import ScheduleView
+
+_STATES = ("active", "paused", "disabled", "completed", "broken")
 
 
 @verb("list")
 @click.option("--kind", help="Only schedules of this kind.")
+@click.option("--store", type=click.Choice(["code", "db", "redis"]), help="Only schedules of this store.")
+@click.option("--state", type=click.Choice(_STATES), help="Only schedules in this state.")
+@click.option("--search", metavar="TEXT", help="Only those with this in their name or target.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000), help="How many at most.")
+@click.option("--after", default="", metavar="NAME", help="Begin after this name.")
 @click.pass_context
-def list_(ctx: click.Context, kind: str | None, as_json: bool) -> None:
-    """Show all schedules: when they run, how they are, what came of the last fire.
-
-    The schedules are those in the code of the app; the rest is asked of the coordinator.
-    """
+def list_(
+    ctx: click.Context,
+    kind: str | None,
+    store: str | None,
+    state: str | None,
+    search: str | None,
+    limit: int,
+    after: str,
+    as_json: bool,
+) -> None:
+    """Show schedules by name: when they run, how they are, what came of the last fire."""
     from celery_parrot.cli.source import opened
     from celery_parrot.clock import SystemClock
 
     with opened(ctx) as source:
-        states = source.run_states()
-        names = [each.name for each in source.schedules() if kind is None or each.kind == kind]
-        found = [source.found(name) for name in names]
+        source.must_be_shared()
+        client = source.schedules
+        if store is not None and store not in client.stores:
+            raise click.ClickException(f"There is no {store} store here: there is {', '.join(client.stores)}.")
+        page = client.find(kind=kind, store=store, state=state, text=search, after=after, limit=limit)
+        found = [(view, client.describe(view)) for view in page]
         zone = str(source.zone)
-    now = SystemClock().now()
-    rows = [(each, states.get(each.schedule.schedule_id, RunState())) for each in found]
     if as_json:
-        show_json([as_fields(each, state, now) for each, state in rows])
+        show_json([as_fields(view, description) for view, description in found])
         return
-    show(
-        ["name", "when", "kind", "state", "last due", "next due", "outcome"],
-        [
-            (
-                each.schedule.name,
-                brief(each.trigger.describe(), zone) if each.trigger else each.broken,
-                each.schedule.kind,
-                state_of(each, state, now),
-                distance(state.last_due if state.run_count else None, now),
-                distance(next_due(each, now), now),
-                state.last_status,
-            )
-            for each, state in rows
-        ],
-        empty="No schedules." if kind is None else f"No schedules of kind {kind}.",
-    )
+    now = SystemClock().now()
+    columns = ["name", "store", "when", "kind", "state", "last due", "next due", "outcome"]
+    rows: list[tuple[object, ...]] = [
+        (
+            view.name,
+            view.store,
+            brief(description, zone) if description else view.broken_reason,
+            view.kind,
+            view.state.value,
+            distance(view.run_state.last_due if view.run_state.run_count else None, now),
+            distance(view.next_run, now),
+            view.run_state.last_status,
+        )
+        for view, description in found
+    ]
+    if len({view.store for view, _ in found}) < 2:  # one store is the usual case, and then a column less to read
+        columns, rows = [columns[0], *columns[2:]], [(row[0], *row[2:]) for row in rows]
+    show(columns, rows, empty="No schedules." if kind is None else f"No schedules of kind {kind}.")
+    if page.after:
+        click.echo(f"There are more: --after {page.after!r}, or --limit.", err=True)
 
 
 def brief(sentence: str, zone: str) -> str:
@@ -61,34 +77,8 @@ def brief(sentence: str, zone: str) -> str:
     return what if of in ("", zone) else f"{what} ({of})"
 
 
-def state_of(found: Found, state: RunState, now: datetime) -> str:
-    """``active``, ``paused``, ``disabled``, ``completed`` or ``broken``."""
-    if found.trigger is None:
-        return "broken"
-    if state.disabled_by == "failures":
-        return "disabled"
-    if state.disabled_by is not None or not found.schedule.enabled:
-        return "paused"
-    limit = found.schedule.policy.max_fires
-    if next_due(found, now) is None or (limit is not None and state.auto_count >= limit):
-        return "completed"
-    return "active"
-
-
-def next_due(found: Found, now: datetime) -> datetime | None:
-    """When it is due next, or would be were it not paused."""
-    return None if found.trigger is None else found.trigger.next_after(now)
-
-
-def as_fields(found: Found, state: RunState, now: datetime) -> dict[str, object]:
+def as_fields(view: ScheduleView, description: str | None) -> dict[str, object]:
     """Definition and run state, as JSON has them."""
-    fields = plain(found.schedule)
+    fields = plain(view)
     assert isinstance(fields, dict)
-    return {
-        **fields,
-        "description": found.trigger.describe() if found.trigger else None,
-        "state": state_of(found, state, now),
-        "broken_reason": found.broken or None,
-        "next_run": plain(next_due(found, now)),
-        "run_state": plain(state),
-    }
+    return {**fields, "description": description}

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from celery_parrot.cli.lazy import closest
 from celery_parrot.cli.output import instant, seconds, show, show_json, verb
+
+if TYPE_CHECKING:
+    from celery_parrot.cli.source import Source
+    from celery_parrot.triggers import Trigger
 
 
 @verb("next")
@@ -19,17 +26,15 @@ def next_(ctx: click.Context, name: str, count: int, as_json: bool) -> None:
     from celery_parrot.triggers import preview
 
     with opened(ctx) as source:
-        definition = source.found(name)
-    if definition.trigger is None:
-        raise click.ClickException(f"{name} is broken: {definition.broken}.")
+        trigger, state = _found(source, name)
     now = SystemClock().now()
-    found = preview(definition.trigger, now, count)
+    found = preview(trigger, now, count)
     if as_json:
         show_json([as_fields(each) for each in found])
         return
-    click.echo(definition.trigger.describe())
-    if not definition.schedule.enabled:
-        click.echo("It is switched off in the code: these are the times at which it would be due.")
+    click.echo(trigger.describe())
+    if state in ("paused", "disabled"):
+        click.echo(f"It is {state}: these are the times at which it would be due.")
     rows = [
         (instant(each.due_at, source.zone), seconds((each.due_at - now).total_seconds()), remark(each))
         for each in found
@@ -40,3 +45,22 @@ def next_(ctx: click.Context, name: str, count: int, as_json: bool) -> None:
         [row[:columns] for row in rows],
         empty=f"{name} will not be due again.",
     )
+
+
+def _found(source: Source, name: str) -> tuple[Trigger, str]:
+    """When it is due, and how it is. What the code says needs no server: then how it is may be unknown, empty."""
+    from celery_parrot.cli.source import out_of_reach
+    from celery_parrot.errors import InvalidSchedule, Unreachable
+
+    client = source.schedules
+    try:
+        trigger = client.trigger(name)
+    except InvalidSchedule as error:
+        raise click.ClickException(f"{name} {error.reason}.") from None
+    except Unreachable as error:
+        hint = f"There is no schedule {name!r}. {closest(name, client.in_code)}".rstrip()
+        raise click.ClickException(f"{hint} Only the code was asked: {out_of_reach(source, error)}") from None
+    try:
+        return trigger, client.get(name).state.value
+    except Unreachable:
+        return trigger, ""
