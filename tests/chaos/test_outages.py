@@ -188,12 +188,14 @@ def test_the_coordinator_is_away(
 def test_the_one_redis_for_both_is_away(lab: Lab, make_redis: MakeRedis, make_proxy: MakeProxy, how: str) -> None:
     """One Redis as broker and coordinator, the usual start, away for 5 s."""
     outage = _outage(how, make_redis, make_proxy)
-    lab.set_up(outage.url, outage.url, ticks=TICKS, broker_transport_options={"visibility_timeout": 8})
+    transport = {"visibility_timeout": 8}
+    lab.set_up(outage.url, outage.url, ticks=TICKS, parrot_lease_ttl=3, broker_transport_options=transport)
     beats = [lab.beat(), lab.beat()]
     worker = lab.worker()
     lab.wait_ready(*beats)
     window, _, _ = _pass_through(lab, outage, 5, watched=16)
-    verdict = lab.close_window(window, label=f"the one Redis {how} for 5 s")
+    label = f"the one Redis {how} for 5 s"
+    verdict = lab.close_window(window, label=label, missed=lambda: lab.missed(window))
     lab.check(verdict, put_back=True)
     lab.stays_alive(*beats, worker)
     lab.assert_quiet("[fire-reaped]")
