@@ -13,6 +13,8 @@ PREFIX = "parrot:"
 #: Whoever adds one documents it in docs/ and in the room that writes it.
 PERMANENT_KEYS: tuple[str, ...] = (
     "jobs",  # definitions of the redis store
+    "names",  # their names, in order
+    "kinds",  # their kinds
     "run_times:*",  # their due times, by kind
     "state:*",  # run state of a schedule that exists
     "epoch",  # by which a memory loss is noticed

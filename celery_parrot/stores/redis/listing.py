@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -39,12 +40,13 @@ class Listing:
         cursor, more = after, True
         while more and len(found) <= max(limit, 0):
             now, replies = self._scripts.one("look", {"after": cursor, "count": count})
-            rows = [row for reply in replies if (row := self._row(reply)) is not None]
-            more = len(replies) == count and bool(rows)
-            for row in rows:
-                stored = _stored(row, now)
-                cursor = row.fields.get("name", stored.name)
-                if _wanted(row, stored, kind, state, words):
+            more = len(replies) == count
+            for reply in replies:
+                cursor = reply[4].decode()
+                if not reply[1] or (narrow and not _may_match(reply[1], cursor, kind, words)):
+                    continue
+                row = self._row(reply)
+                if row is not None and _wanted(row, stored := _stored(row, now), kind, state, words):
                     found.append((cursor, stored))
         shown = found[: max(limit, 0)]
         after = shown[-1][0] if shown and len(found) > len(shown) else ""
@@ -60,6 +62,19 @@ class Listing:
 
     def _row(self, reply: Sequence[object]) -> Row | None:
         return row_in(reply, self._scripts.server, self._cache)
+
+
+def _may_match(raw: bytes, name: str, kind: str | None, words: str) -> bool:
+    """Cheaper than to build what will not be shown."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        return True
+    if not isinstance(body, dict):
+        return True
+    if kind is not None and body.get("kind", kind) != kind:
+        return False
+    return not words or words in name.lower() or words in str(body.get("target", "")).lower()
 
 
 def _wanted(row: Row, stored: Stored, kind: str | None, state: State | None, words: str) -> bool:

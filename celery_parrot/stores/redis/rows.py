@@ -61,7 +61,7 @@ def row_in(reply: Sequence[object], server: Server, cache: DefinitionCache) -> R
     """One answer of the script ``look``."""
     if not reply:
         return None
-    id_, raw, fires, flat = reply
+    id_, raw, fires, flat, _ = reply
     assert isinstance(id_, bytes)
     assert isinstance(raw, bytes)
     assert isinstance(fires, int)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +34,19 @@ class StoreServer:
 
     def store(self) -> RedisStore:
         return RedisStore(self.coordinator())
+
+    def counted(self) -> tuple[RedisStore, RedisCoordinator, list[str]]:
+        """A process, and the scripts it has run so far."""
+        coordinator = self.coordinator()
+        calls: list[str] = []
+        run = coordinator._link.run
+
+        def counting(script: Any, keys: Sequence[str], args: Sequence[bytes | str]) -> Any:
+            calls.append(script.name)
+            return run(script, keys, args)
+
+        coordinator._link.run = counting  # type: ignore[method-assign]
+        return RedisStore(coordinator), coordinator, calls
 
     def sync(self, store: RedisStore) -> None:
         assert list(store.registrations()) == []
