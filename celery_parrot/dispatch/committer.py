@@ -9,8 +9,8 @@ from datetime import datetime
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.ledgers import Ledgers
-from celery_parrot.dispatch.outbox import Ticket
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.writing import Ticket
 from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
 from celery_parrot.model.events import Event

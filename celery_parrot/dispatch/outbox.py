@@ -9,13 +9,14 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.ledgers import Ledgers
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.writing import Ticket, Writer, Written, identity
 from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
 from celery_parrot.model.fire import Fire, FireKey, Origin, Status
@@ -26,7 +27,6 @@ from celery_parrot.protocols import (
     Due,
     EventSink,
     Hold,
-    Message,
     Sender,
     SendResult,
     SendStatus,
@@ -39,36 +39,7 @@ _CHUNK = 500
 # take the claim.
 _SENDING_SHARE = 0.3
 _REMEMBER_SENT = 20_000
-_WRITE_FOR = 0.25
-"""Seconds of writing messages, which evaluates lazy arguments, after which those that are written go out first."""
-_SLOW = 0.05
-"""Seconds of writing one message from which on its schedule has to wait until those of all others are sent."""
-_KEEP_LATE, _LATE_FOR = 100, 60.0
 _ORPHANED_AFTER = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A fire this process may send.
-
-    :ivar since: monotonic stamp from before the call that made it ours: its age is never underestimated.
-    """
-
-    fire: Fire
-    due: Due
-    since: float
-
-    @property
-    def hold(self) -> Hold:
-        return Hold(self.fire.key, self.fire.owner, self.fire.tries)
-
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """A ticket with its message. Writing it again is avoided: it may have taken longer than a claim stays young."""
-
-    ticket: Ticket
-    message: Message
 
 
 class Outbox:
@@ -92,8 +63,7 @@ class Outbox:
         self._safe_age = min(timing.takeover_after / 2, timing.heartbeat * _SENDING_SHARE)
         self._mirror: dict[FireKey, Fire] = {}
         self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
-        self._slow: set[str] = set()
-        self._late: OrderedDict[tuple[FireKey, int], tuple[float, _Written]] = OrderedDict()
+        self._writer = Writer(router, clock, self._unsendable)
         self.line: tuple[Waiting, ...] = ()
         self.broker_down = ""
 
@@ -105,10 +75,10 @@ class Outbox:
         Schedules whose messages take long to write (lazy arguments are code of the user's) come last.
         Raises Unreachable or MemoryLost where the coordinator does; nothing is forgotten then.
         """
-        waiting = sorted(tickets, key=lambda ticket: ticket.fire.key.schedule_id in self._slow)
-        unsent: list[_Written] = []
+        waiting = self._writer.slow_last(tickets)
+        unsent: list[Written] = []
         while waiting or unsent:
-            written = unsent or self._write(waiting)
+            written = unsent or self._writer.write(waiting)
             chunk = self._still_ours(written)
             left = self._send_chunk(chunk) if chunk else []
             if left is None:
@@ -117,33 +87,7 @@ class Outbox:
                 return  # renewed just now, and no time for even one: the network is too slow, the next sweep tries
             unsent = left
 
-    def _write(self, waiting: list[Ticket]) -> list[_Written]:
-        """Take the next tickets out of ``waiting``, a chunk or fewer if it takes long, and write their messages."""
-        begun = self._clock.monotonic()
-        written: list[_Written] = []
-        taken = 0
-        for ticket in waiting[:_CHUNK]:
-            if written and ticket.fire.key.schedule_id in self._slow:
-                break
-            taken += 1
-            if (made := self._write_one(ticket)) is not None:
-                written.append(made)
-            if self._clock.monotonic() - begun > _WRITE_FOR:
-                break
-        del waiting[:taken]
-        return written
-
-    def _write_one(self, ticket: Ticket) -> _Written | None:
-        begun = self._clock.monotonic()
-        at, late = self._late.pop(_identity(ticket.fire), (0.0, None))
-        if late is not None and begun - at < _LATE_FOR and late.ticket.due.schedule == ticket.due.schedule:
-            return replace(late, ticket=ticket)
-        message = self._message(ticket)
-        slow = self._clock.monotonic() - begun > _SLOW
-        (self._slow.add if slow else self._slow.discard)(ticket.fire.key.schedule_id)
-        return None if message is None else _Written(ticket, message)
-
-    def _still_ours(self, chunk: list[_Written]) -> list[_Written]:
+    def _still_ours(self, chunk: list[Written]) -> list[Written]:
         """Renew claims that are no longer young; leave out those that others took."""
         if not chunk or self._clock.monotonic() - min(item.ticket.since for item in chunk) < self._safe_age:
             return chunk
@@ -151,26 +95,19 @@ class Outbox:
         kept = self._coordinator.renew([item.ticket.hold for item in chunk])
         for item, ours in zip(chunk, kept, strict=True):
             if not ours:
-                self._lost_meanwhile(item, since)
+                self._writer.keep(item, since)
         return [
             replace(item, ticket=replace(item.ticket, since=since))
             for item, ours in zip(chunk, kept, strict=True)
             if ours
         ]
 
-    def _lost_meanwhile(self, item: _Written, now: float) -> None:
-        """Keep the message: a beat that took the fire may take just as long over it, and then it comes back here."""
-        if item.ticket.fire.key.schedule_id in self._slow:
-            self._late[_identity(item.ticket.fire)] = (now, item)
-        while len(self._late) > _KEEP_LATE:
-            self._late.popitem(last=False)
-
-    def _send_chunk(self, chunk: list[_Written]) -> list[_Written] | None:
+    def _send_chunk(self, chunk: list[Written]) -> list[Written] | None:
         """Those there was no time for, or None if the broker is at fault and the rest must wait."""
         until = min(item.ticket.since for item in chunk) + self._safe_age
         results = self._sender.send([item.message for item in chunk], until)
         sent: list[Ticket] = []
-        left: list[_Written] = []
+        left: list[Written] = []
         for item, result in zip(chunk, results, strict=True):
             if result.status is SendStatus.SENT:
                 sent.append(item.ticket)
@@ -182,16 +119,6 @@ class Outbox:
         self._note_broker(failed, bool(sent))
         self._confirm(sent)
         return None if failed is not None else left
-
-    def _message(self, ticket: Ticket) -> Message | None:
-        fire = ticket.fire
-        try:
-            return self._router.message(
-                ticket.due.schedule, fire.key, origin=fire.origin, attempt=fire.attempt, deadline=None
-            )
-        except Exception as exc:  # a lazy argument is code of the user's
-            self._unsendable(ticket, f"{type(exc).__name__}: {exc}")
-            return None
 
     def _unsendable(self, ticket: Ticket, error: str) -> None:
         self._tell(events.FIRE_FAILED, logging.ERROR, f"cannot be sent: {error}", ticket.fire, error=error)
@@ -211,7 +138,7 @@ class Outbox:
         if not sent:
             return
         for ticket in sent:
-            self._sent[_identity(ticket.fire)] = None
+            self._sent[identity(ticket.fire)] = None
             self._tell(events.FIRE_SENT, logging.INFO, "sent", ticket.fire)
         while len(self._sent) > _REMEMBER_SENT:
             self._sent.popitem(last=False)
@@ -254,17 +181,16 @@ class Outbox:
         if not entries:
             return
         known = self._stores.definitions({fire.key.schedule_id for fire in entries})
-        orphans = [fire for fire in entries if not self._is_known(fire, known)]
         self._drop(
             [
                 (_hold(fire), Status.SKIPPED, "deleted")
-                for fire in orphans
-                if reply.reading.now - fire.committed_at > _ORPHANED_AFTER
+                for fire in entries
+                if fire.key.schedule_id not in known and self._is_deleted(fire, reply.reading.now)
             ]
         )
         mine = [fire for fire in entries if self._is_known(fire, known)]
-        self._confirm_again([fire for fire in mine if fire.owner == self._owner and _identity(fire) in self._sent])
-        mine = [fire for fire in mine if fire.owner != self._owner or _identity(fire) not in self._sent]
+        self._confirm_again([fire for fire in mine if fire.owner == self._owner and identity(fire) in self._sent])
+        mine = [fire for fire in mine if fire.owner != self._owner or identity(fire) not in self._sent]
         if self.broker_down:
             mine = mine[:1]
         self._take(mine, known, now)
@@ -274,6 +200,12 @@ class Outbox:
         if fires:
             self._coordinator.confirm([_hold(fire) for fire in fires])
 
+    def _is_deleted(self, fire: Fire, now: datetime) -> bool:
+        """A shared store that answers and does not have it has lost it; other code may know what ours does not."""
+        if self._stores.shares(fire.store):
+            return fire.proof is None  # with one, its row is asked
+        return now - fire.committed_at > _ORPHANED_AFTER
+
     def _is_known(self, fire: Fire, known: Mapping[str, Due]) -> bool:
         return fire.key.schedule_id in known and self._router.kind(fire.kind) is not None
 
@@ -282,8 +214,8 @@ class Outbox:
             return
         since = self._clock.monotonic()
         taken = [fire for fire in self._coordinator.take([_hold(fire) for fire in fires], self._owner) if fire]
-        self._confirm_again([fire for fire in taken if _identity(fire) in self._sent])
-        taken = self._proven([fire for fire in taken if _identity(fire) not in self._sent])
+        self._confirm_again([fire for fire in taken if identity(fire) in self._sent])
+        taken = self._proven([fire for fire in taken if identity(fire) not in self._sent])
         tickets: list[Ticket] = []
         drops: list[tuple[Hold, Status, str]] = []
         ours = {fire.key for fire in fires if fire.owner == self._owner}
@@ -338,10 +270,6 @@ class Outbox:
 
 def _hold(fire: Fire) -> Hold:
     return Hold(fire.key, fire.owner, fire.tries)
-
-
-def _identity(fire: Fire) -> tuple[FireKey, int]:
-    return fire.key, fire.attempt
 
 
 def _obsolete(fire: Fire, due: Due, now: datetime) -> tuple[Status, str] | None:

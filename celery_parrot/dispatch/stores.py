@@ -27,6 +27,10 @@ class Stores:
         """Why each store that could not be asked last time failed, by its name."""
         return dict(self._failing)
 
+    def shares(self, name: str) -> bool:
+        """Whether the definitions of this store are the same for every beat, and it answered when last asked."""
+        return name != "code" and name not in self._failing and any(store.name == name for store in self._stores)
+
     def due(self, before: datetime, kinds: Iterable[str], limit: int) -> list[Due]:
         """What is due in any store, at most ``limit`` of each, earliest first within each."""
         return self._gather(lambda store: store.due(before, kinds, limit), recovers=True)

@@ -16,11 +16,12 @@ from celery_parrot.dispatch.committer import Committer
 from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
 from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
-from celery_parrot.dispatch.outbox import Outbox, Ticket
+from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
 from celery_parrot.dispatch.timekeeper import Timekeeper
 from celery_parrot.dispatch.watch import Watch
+from celery_parrot.dispatch.writing import Ticket
 from celery_parrot.errors import MemoryLost, Unreachable
 from celery_parrot.model import events
 from celery_parrot.model.events import Event

@@ -12,7 +12,8 @@ from unittest import mock
 from celery_parrot.coordination.memory import memory, outbox, runs
 from celery_parrot.coordination.memory.space import Claim, Space
 from celery_parrot.dispatch.lifecycle import Lifecycle
-from celery_parrot.dispatch.outbox import Outbox, Ticket
+from celery_parrot.dispatch.outbox import Outbox
+from celery_parrot.dispatch.writing import Written
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.protocols import CommitReply, Delivery, FinishReply, FinishVerdict, Hold, Memory, Outcome, StartReply
@@ -63,17 +64,18 @@ _commit = outbox.commit
 # --- the owner's moves ---
 
 
-def _confirm_before_send(self: Outbox, chunk: list[Ticket]) -> list[Ticket] | None:
-    self._coordinator.confirm([ticket.hold for ticket in chunk])
+def _confirm_before_send(self: Outbox, chunk: list[Written]) -> list[Written] | None:
+    self._coordinator.confirm([item.ticket.hold for item in chunk])
     return _send_chunk(self, chunk)
 
 
 _send_chunk = Outbox._send_chunk
 
 
-def _never_renew(self: Outbox, chunk: list[Ticket]) -> list[Ticket]:
+def _never_renew(self: Outbox, chunk: list[Written]) -> list[Written]:
     """However old, it is sent."""
-    return [replace(ticket, since=self._clock.monotonic()) for ticket in chunk]
+    now = self._clock.monotonic()
+    return [replace(item, ticket=replace(item.ticket, since=now)) for item in chunk]
 
 
 def _renew_without_heartbeat(space: Space, hold: Hold) -> bool:

@@ -228,7 +228,7 @@ def test_a_lazy_argument_that_raises_ends_its_fire_only(rig: Rig, sender: Script
         return args, kwargs
 
     beat = _beat(rig, sender, every(60, "a", args=["bad"]), every(60, "b"))
-    beat.ticker._outbox._router = Router(NAMESPACE, {}, evaluate)
+    beat.ticker._outbox._writer._router = Router(NAMESPACE, {}, evaluate)
     rig.keep_touched(60)
     beat.tick()
     assert sender.delivered == [rig.key(60, "b")]
@@ -253,7 +253,7 @@ def _lazy_beat(
     evaluated: list[str] = []
     sender.answers = in_time
     beat = _beat(rig, sender, *(every(60, name, args=[name]) for name in names))
-    beat.ticker._outbox._router = Router(NAMESPACE, {}, evaluate)
+    beat.ticker._outbox._writer._router = Router(NAMESPACE, {}, evaluate)
     setattr(beat, "evaluated", evaluated)  # noqa: B010
     return beat
 
