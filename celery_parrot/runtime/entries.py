@@ -18,6 +18,7 @@ from celery_parrot.model.schedule import TASK_KIND, Schedule
 from celery_parrot.runtime.config import DEFAULT_GRACE, Settings
 from celery_parrot.runtime.entry_fields import KEYS, policy_of, refuse_unknown, text_of
 from celery_parrot.runtime.entry_when import When, bind, when_of
+from celery_parrot.runtime.stopping import contained
 from celery_parrot.stores.memory import Definition, fingerprint
 
 logger = logging.getLogger("celery_parrot")
@@ -100,7 +101,7 @@ def evaluate(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[An
 
 
 def _value(argument: Any) -> Any:
-    return argument() if isinstance(argument, BeatLazyFunc) else argument
+    return contained(argument) if isinstance(argument, BeatLazyFunc) else argument
 
 
 def _needs_cleanup(app: Celery) -> bool:
@@ -115,6 +116,7 @@ def _definition(
     app: Celery, source: Source, settings: Settings, started: datetime
 ) -> tuple[Definition, tuple[str, ...]]:
     fields = _fields(source.entry)
+    _refuse_unwritable(source.name)
     refuse_unknown(fields)
     bind(fields.get("schedule"), app)
     kind = text_of(fields, "kind") or TASK_KIND
@@ -151,6 +153,14 @@ def _definition(
         initial=when.initial(policy.start_at, policy.end_at),
     )
     return definition, _odd(source, schedule, settings, when)
+
+
+def _refuse_unwritable(name: str) -> None:
+    """Half a surrogate pair is text to Python only: no key, id or message could carry the name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidSchedule("name", name, "cannot be written as UTF-8") from None
 
 
 def _fingerprint(when: When, schedule: Schedule) -> str:

@@ -12,7 +12,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 GRACE = 0.3
 """Seconds a stop waits for the end of a tick. A tick takes longer only where a backend hangs."""
@@ -20,6 +22,21 @@ GRACE = 0.3
 _STOPS = (signal.SIGTERM, signal.SIGINT)
 
 Handler = Callable[[int, FrameType | None], Any]
+
+_let_through = False  # whether a stop was passed on to Celery's handler, which raises SystemExit wherever it is
+
+
+def contained(call: Callable[[], T]) -> T:
+    """Call code of the user's within a tick. Its ``sys.exit()`` is a failure of its own, not the end of this beat.
+
+    :raises RuntimeError: it called ``sys.exit()``. Otherwise whatever it raises.
+    """
+    try:
+        return call()
+    except SystemExit as exc:
+        if _let_through:
+            raise
+        raise RuntimeError(f"called sys.exit({exc.code!r})") from exc
 
 
 class Shield:
@@ -44,7 +61,7 @@ class Shield:
             self._disarm()
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            self._originals[waiting](waiting, None)
+            self._stop(waiting, None)
 
     def remove(self) -> None:
         """Put the original handlers back."""
@@ -77,6 +94,11 @@ class Shield:
         # Not in a tick, or it has been waited for long enough, or somebody is impatient.
         self._waiting = None
         self._disarm()
+        self._stop(number, frame)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        global _let_through
+        _let_through = True
         self._originals[number](number, frame)
 
     def _disarm(self) -> None:

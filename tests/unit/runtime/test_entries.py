@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,6 +17,7 @@ from celery.schedules import crontab, schedule, solar
 
 from celery_parrot import ConfigurationError
 from celery_parrot.model.schedule import Missed
+from celery_parrot.runtime import stopping
 from celery_parrot.runtime.config import load
 from celery_parrot.runtime.entries import CLEANUP, Collected, Source, collect, evaluate, sources
 from celery_parrot.stores.memory import Definition
@@ -141,6 +146,13 @@ def test_the_cleanup_entry_comes_under_celerys_conditions(backend: str, expires:
     assert (CLEANUP in names) is wanted
 
 
+def test_a_name_that_is_no_text_outside_of_python_breaks_its_entry_only() -> None:
+    """Half a surrogate pair can be no key and no id; sending it failed in the middle of a tick, for all."""
+    bad, good = collected({"\ud800": {"task": "t", "schedule": 1}, "good": {"task": "t", "schedule": 1}}).definitions
+    assert "cannot be written as UTF-8" in str(bad.broken)
+    assert good.trigger is not None
+
+
 def test_the_users_own_cleanup_entry_wins() -> None:
     definition = one({"task": CLEANUP, "schedule": 60.0})
     app = make_app(beat_schedule={CLEANUP: {"task": CLEANUP, "schedule": 60.0}})
@@ -152,6 +164,35 @@ def test_lazy_arguments_are_called_at_the_moment_of_sending() -> None:
     values = iter([1, 2])
     lazy = BeatLazyFunc(lambda: next(values))
     assert evaluate((lazy, "x"), {"y": lazy, "z": 3}) == ((1, "x"), {"y": 2, "z": 3})
+
+
+def test_a_lazy_argument_that_ends_the_program_only_fails() -> None:
+    """Else every beat would die of it, one after the other, and again after each restart."""
+    with pytest.raises(RuntimeError, match=r"called sys\.exit\(3\)"):
+        evaluate((BeatLazyFunc(sys.exit, 3),), {})
+
+
+def test_a_stop_of_the_beat_gets_through_a_lazy_argument(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Celery's handler raises SystemExit wherever the main thread is: here, in code of the user's that takes long."""
+    waiting = threading.Event()
+
+    def computed() -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        waiting.wait(10)
+
+    def as_celery(number: int, frame: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(stopping, "GRACE", 0.05)
+    monkeypatch.setattr(stopping, "_let_through", False)
+    before = signal.signal(signal.SIGTERM, as_celery)
+    shield = stopping.Shield()
+    try:
+        with pytest.raises(SystemExit), shield():
+            evaluate((BeatLazyFunc(computed),), {})
+    finally:
+        shield.remove()
+        signal.signal(signal.SIGTERM, before)
 
 
 # --- our own keys ---
