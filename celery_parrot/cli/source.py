@@ -100,6 +100,7 @@ class Database:
 
     def __init__(self, app: Celery, settings: Settings) -> None:
         assert settings.database is not None
+        self._address = settings.database
         self._store = sql_store(app, settings, SystemClock())
         self.where = f"The database at {settings.database}"
 
@@ -119,9 +120,14 @@ class Database:
 
     def upgrade(self, revision: str) -> None:
         """Bring the tables up to ``revision``."""
-        from celery_parrot.stores.sql import upgrade
+        from celery_parrot.stores.sql import make_engine, upgrade
 
-        upgrade(self._store.engine, self._store.schema, revision)
+        # Of its own: the store's cuts long statements off, and these may well be long.
+        engine = make_engine(self._address.url, self._address.options, bounded=False)
+        try:
+            upgrade(engine, self._address.schema, revision)
+        finally:
+            engine.dispose()
 
     def problems(self) -> list[str]:
         """What is missing for this release to run."""

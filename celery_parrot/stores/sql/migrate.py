@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, MetaData, inspect, text
 
 from celery_parrot.stores.sql.engine import make_engine
 from celery_parrot.stores.sql.tables import tables
 from celery_parrot.stores.sql.triggers import trigger_names
 from celery_parrot.stores.sql.types import MYSQL, POSTGRESQL
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+# Alembic is imported where it is used: every beat looks at the tables, none migrates them.
 
 VERSION_TABLE = "service_scheduler_version"
 """Alembic's own table, apart from that of the user's migrations."""
@@ -36,6 +37,8 @@ def upgrade(target: str | Engine, schema: str | None = None, revision: str = "he
 
     :param target: a URL, or an engine; one of our own cuts long statements off, a URL does not.
     """
+    from alembic import command
+
     if isinstance(target, Engine):
         _run(target, schema, lambda config: command.upgrade(config, revision))
         return
@@ -48,6 +51,8 @@ def upgrade(target: str | Engine, schema: str | None = None, revision: str = "he
 
 def current(engine: Engine, schema: str | None = None) -> str | None:
     """The revision that the database is at; None if there is none."""
+    from alembic.runtime.migration import MigrationContext
+
     with engine.connect() as connection:
         options = {"version_table": VERSION_TABLE, "version_table_schema": schema}
         return MigrationContext.configure(connection, opts=options).get_current_revision()
@@ -55,6 +60,8 @@ def current(engine: Engine, schema: str | None = None) -> str | None:
 
 def head() -> str:
     """The newest revision that this release brings."""
+    from alembic.script import ScriptDirectory
+
     found = ScriptDirectory.from_config(_config(None)).get_current_head()
     assert found is not None
     return found
@@ -118,6 +125,8 @@ def _run(engine: Engine, schema: str | None, act: Callable[[Config], Any]) -> No
 
 
 def _config(schema: str | None) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(_HERE).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
