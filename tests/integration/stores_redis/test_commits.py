@@ -17,7 +17,8 @@ from celery_parrot.model.schedule import Missed, Policy
 from celery_parrot.model.state import Beat
 from celery_parrot.planning import plan
 from celery_parrot.protocols import CommitReply, Drop, Hold, Mark
-from celery_parrot.protocols.editing import Change, State
+from celery_parrot.protocols.editing import Change, State, Written
+from celery_parrot.stores.redis import RedisStore
 from celery_parrot.testing.conformance.schedule_store import EVERY, StoreScene, make
 from tests.integration.stores_redis.server import StoreServer
 
@@ -105,6 +106,7 @@ def test_a_pause_a_delete_and_a_disabling_after_the_plan(
     made = {one.name: one for one in plans(scene)}
     scene.other.hold([a.schedule_id], "person", "")
     scene.other.delete([b.schedule_id])
+    assert server.redis.zrange(server.key("run_times:task"), 0, -1) == [c.schedule_id]
     scene.other.replace([Change(schedule=replace(c, enabled=False))])
     replies = commit(coordinator, made["a"], made["b"], made["c"])
     assert [reply.verdict for reply in replies] == [Verdict.HELD, Verdict.UNKNOWN, Verdict.MOVED]
@@ -121,6 +123,7 @@ def test_what_is_exhausted_is_completed_and_what_was_not_sent_is_given_back(
     (planned,) = plans(scene)
     commit(coordinator, planned)
     assert scene.get("a").state is State.COMPLETED
+    assert server.redis.zscore(server.key("run_times:task"), made.schedule_id) is None
     server.advance(5 * EVERY)
     assert scene.names() == []
     hold = Hold(FireKey(made.schedule_id, planned.fires[0].due_at), "b1")
@@ -256,6 +259,44 @@ def test_names_are_unique_in_a_race(server: StoreServer) -> None:
     assert sum(list(one).count("done") for one in written) == 20
     assert [one.name for one in stores[0].find().items] == sorted(names)
     assert server.redis.hlen(server.key("jobs")) == 20
+
+
+@pytest.mark.parametrize("verb", ["edit", "resume"])
+def test_what_happens_between_reading_and_writing_counts(
+    server: StoreServer, scene: StoreScene, coordinator: RedisCoordinator, verb: str
+) -> None:
+    """An edit is worked out from what was read, and worked out anew if a commit or another edit came in between."""
+    made = scene.add("a")[0]
+    server.advance(EVERY)
+    (planned,) = plans(scene)
+    editor = server.coordinator()
+    ask = editor.ask
+    seen: list[str] = []
+
+    def interrupted(name: str, body: str, payload: Any) -> Any:
+        answer = ask(name, body, payload)
+        seen.append(name)
+        if name == "store-look" and seen.count(name) == 1:
+            if verb == "edit":
+                assert commit(coordinator, planned)[0].verdict is Verdict.COMMITTED
+            else:
+                scene.other.release([made.schedule_id])
+                scene.other.replace([Change(schedule=replace(made, prompt="theirs"))])
+        return answer
+
+    editor.ask = interrupted  # type: ignore[method-assign]
+    store = RedisStore(editor)
+    if verb == "edit":
+        assert store.replace([Change(schedule=replace(made, timezone="Asia/Tokyo"), version=1)]) == [(Written.DONE, 2)]
+        assert [entry.status for entry in scene.s.fires(made.schedule_id)] == [Status.PENDING]
+    else:
+        scene.s.hold([made.schedule_id], "person", "")
+        assert store.release([made.schedule_id]) == [Written.DONE]
+        assert [(entry.reason, entry.count) for entry in scene.ranges("a")] == [("paused", 1)]
+        stored = scene.get("a").schedule
+        assert stored is not None
+        assert (stored.prompt, stored.version) == ("theirs", 2)
+    assert seen == ["store-look", "store-edit"] * 2
 
 
 def test_edits_and_commits_race_without_a_lost_due_time(server: StoreServer, scene: StoreScene) -> None:
