@@ -249,6 +249,26 @@ class Failing(schedule):
         raise ZeroDivisionError("nobody home")
 
 
+class FailingIsDue(BaseSchedule):
+    def is_due(self, last_run_at: datetime) -> tuple[bool, float]:  # type: ignore[override]
+        raise ZeroDivisionError("nobody home")
+
+
+class NotANumber(BaseSchedule):
+    def is_due(self, last_run_at: datetime) -> tuple[bool, float]:  # type: ignore[override]
+        return False, float("nan")
+
+
+class Uncopyable(Failing):
+    def __copy__(self) -> Uncopyable:
+        raise TypeError("one of a kind")
+
+
+class TooFar(schedule):
+    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
+        return timedelta.max
+
+
 def walk(trigger: Trigger, t: datetime, count: int) -> list[int]:
     found: list[int] = []
     for _ in range(count):
@@ -296,12 +316,25 @@ def test_a_foreign_schedule_without_remaining_estimate_is_asked_is_due() -> None
 
 
 @pytest.mark.parametrize(
-    ("obj", "words"), [(Stuck(1), "does not move forward"), (Failing(1), "ZeroDivisionError: nobody home")]
+    ("obj", "words"),
+    [
+        (Stuck(1), "does not move forward"),
+        (Failing(1), "ZeroDivisionError: nobody home"),
+        (FailingIsDue(), "ZeroDivisionError: nobody home"),
+        (NotANumber(), "ValueError"),
+        (Uncopyable(1), "TypeError: one of a kind"),
+        (TooFar(1), "OverflowError"),
+    ],
 )
 def test_a_foreign_schedule_that_fails_is_an_invalid_one(obj: BaseSchedule, words: str) -> None:
     with pytest.raises(InvalidSchedule, match=words) as refused:
         to_trigger(obj, anchor=START).next_after(START)
     assert refused.value.field == "schedule"
+
+
+def test_a_foreign_schedule_is_not_asked_about_the_hosts_local_time() -> None:
+    with pytest.raises(TypeError, match="naive"):
+        to_trigger(EveryOther(10), anchor=START).next_after(START.replace(tzinfo=None))
 
 
 def test_a_foreign_schedule_is_shown_as_what_it_is() -> None:
