@@ -78,7 +78,8 @@ class RowStore(Protocol):
     def advance(self, moves: Sequence[Advance], beat: str) -> Sequence[tuple[Verdict, datetime | None]]:
         """Per move, in one transaction for all: if mark, version and ``enabled`` still are as planned, move the row
         (``last_due``, ``next_run``, ``auto_count``) and insert one history row a fire (``pending``, with the token)
-        and a range. Answers with the mark as it is. A repeat of a move that got through answers ``COMMITTED``."""
+        and a range. Answers with the mark as it is. A repeat of a move that got through answers ``COMMITTED``.
+        Fires that ``max_fires`` has no room for any more get no row, and :meth:`prove` false."""
         ...
 
     def prove(self, fires: Sequence[Fire]) -> Sequence[bool]:

@@ -77,9 +77,11 @@ class StoreScene:
         self.backend = backend
         self.s = backend.store()
         self.other = backend.store()
+        # Due times half a period away from now: a test has that long to take before one more comes.
+        self.config = {"seconds": EVERY, "offset": (backend.now().second + EVERY // 2) % EVERY}
 
     def add(self, *names: str, **changes: Any) -> Sequence[Schedule]:
-        made = [make(name, store=self.s.name, **changes) for name in names]
+        made = [make(name, **{"store": self.s.name, "schedule_config": self.config, **changes}) for name in names]
         assert list(self.s.insert(made)) == [Written.DONE] * len(names)
         return made
 

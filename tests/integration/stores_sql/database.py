@@ -15,6 +15,8 @@ from celery_parrot.stores.sql import SqlStore, make_engine, upgrade
 from celery_parrot.testing.conformance.row_store import HISTORY_LIMIT, NAMESPACE
 from tests.support.databases import own_mysql, own_postgresql
 
+_CENTURY = 100 * 365 * 86_400.0
+
 DIALECTS = ("postgresql", "mysql", "sqlite")
 
 
@@ -55,19 +57,23 @@ class SqlDatabase:
         return {
             "postgresql": f"{column} - interval '{micros} microseconds'",
             "mysql": f"{column} - INTERVAL {micros} MICROSECOND",
-            "sqlite": f"strftime('%Y-%m-%d %H\\:%M\\:', {column}, '-{seconds:.3f} seconds') || "
-            f"substr(strftime('%f', {column}, '-{seconds:.3f} seconds'), 1, 6) || substr({column}, 24)",
+            "sqlite": f"strftime('%Y-%m-%d %H\\:%M\\:', {column}, '{-seconds:.3f} seconds') || "
+            f"substr(strftime('%f', {column}, '{-seconds:.3f} seconds'), 1, 6) || substr({column}, 24)",
         }[self.dialect]
 
     def advance(self, seconds: float) -> None:
         """Shift every stamp that decides anything."""
+        # The id of a range is made of its due time, which is about to be another.
+        self.sql("UPDATE service_scheduler_fire SET fire_id = NULL WHERE status IN ('missed', 'skipped')")
         for table, columns in {
             "service_scheduler": ("created_at", "last_due", "next_run"),
             "service_scheduler_fire": ("due_at", "until"),
             "service_scheduler_change": ("changed_at", "old_created_at", "old_mark"),
         }.items():
-            sets = ", ".join(f"{column} = {self.shifted(column, seconds)}" for column in columns)
-            self.sql(f"UPDATE {table} SET {sets}")
+            # By way of another century, lest a row steps on the key of its neighbour.
+            for step in (seconds + _CENTURY, -_CENTURY) if table == "service_scheduler_fire" else (seconds,):
+                sets = ", ".join(f"{column} = {self.shifted(column, step)}" for column in columns)
+                self.sql(f"UPDATE {table} SET {sets}")
 
     def spoil(self, schedule_id: str) -> None:
         self._set_config(schedule_id, '{"seconds": "monkey"}')

@@ -199,6 +199,7 @@ def test_a_users_own_alembic(empty: Engine, tmp_path: Path) -> None:
     )
     config = Config()
     config.set_main_option("path_separator", "os")
+    config.set_main_option("version_path_separator", "os")  # what it was called before Alembic 1.16
     config.set_main_option("script_location", str(scripts))
     config.set_main_option("version_locations", f"{scripts / 'versions'}:{version_location()}")
     with empty.connect() as connection:

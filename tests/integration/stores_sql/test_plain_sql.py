@@ -32,13 +32,19 @@ def insert(database: SqlDatabase, name: str, **columns: str) -> str:
         "target_kind": "'task'",
         "target_name": "'app.task'",
         "schedule_type": "'interval'",
-        "schedule_config": "'{\"seconds\": 60}'",
+        "schedule_config": every(database, 60),
         **columns,
     }
     # A colon in a literal is no parameter.
     values = ", ".join(given.values()).replace(":", "\\:")
     database.sql(f"INSERT INTO service_scheduler ({', '.join(given)}) VALUES ({values})")
     return schedule_id
+
+
+def every(database: SqlDatabase, seconds: int) -> str:
+    """A config whose due times are half a period away from now: no test sees one more come while it runs."""
+    offset = (database.now().second + seconds // 2) % seconds
+    return f'\'{{"seconds": {seconds}, "offset": {offset}}}\''
 
 
 def as_id(text: str) -> str:
@@ -93,9 +99,10 @@ def test_a_next_run_given_in_an_insert_is_trusted(database: SqlDatabase) -> None
     now = database.now()
     store = database.store()
     minute = now.replace(second=0, microsecond=0)
-    insert(database, "later", next_run=literal(database, minute + timedelta(minutes=5)))
-    insert(database, "earlier", next_run=literal(database, minute - timedelta(minutes=2)))
-    insert(database, "between", next_run=literal(database, minute + timedelta(minutes=3, seconds=7)))
+    whole = {"schedule_config": "'{\"minutes\": 1}'"}
+    insert(database, "later", next_run=literal(database, minute + timedelta(minutes=5)), **whole)
+    insert(database, "earlier", next_run=literal(database, minute - timedelta(minutes=2)), **whole)
+    insert(database, "between", next_run=literal(database, minute + timedelta(minutes=3, seconds=7)), **whole)
     assert names(database, store) == ["earlier"]
     (due,) = store.due(now, ("task",), 10)
     assert due.trigger.next_after(due.mark) == minute - timedelta(minutes=2)
@@ -176,7 +183,7 @@ def test_two_edits_before_anybody_looks(database: SqlDatabase) -> None:
     store = database.store()
     names(database, store)
     database.advance(600)
-    database.sql("UPDATE service_scheduler SET schedule_config = '{\"seconds\"\\: 30}'")
+    database.sql(f"UPDATE service_scheduler SET schedule_config = {every(database, 30)}".replace(":", "\\:"))
     database.advance(600)
     database.sql("UPDATE service_scheduler SET schedule_config = '{\"hours\"\\: 1}'")
     assert names(database, store) == []
