@@ -187,7 +187,8 @@ class Player:
     def memory(self) -> Memory:
         marks = tuple(Mark(schedule_id=name, last_due=mark) for name, mark in self._marks.items())
         known = tuple(Registration(schedule_id=name, when=self._pick(("w", "v"))) for name in SCHEDULES[:2])
-        return Memory(registrations=known, marks=marks, outbox=tuple(self.outbox))
+        seen_at = self._pick((None, *(self._base + timedelta(seconds=n) for n in (0, 1, 3))))
+        return Memory(registrations=known, marks=marks, outbox=tuple(self.outbox), seen_at=seen_at)
 
     def running(self) -> Running:
         return Running(delivery=self.delivery(), started_at=self._base, attempt=self._pick((1, 2)))
@@ -277,6 +278,8 @@ class Player:
             return
         pair.flush()
         pair.both(f"remember {memory}", lambda c: c.remember(memory))
+        fresher = replace(self.memory(), outbox=tuple(self.outbox[1:]))
+        pair.both(f"remember {fresher}", lambda c: c.remember(fresher))
         pair.both(f"remember_running {running}", lambda c: c.remember_running(running))
 
     def look(self, pair: Pair) -> None:

@@ -16,6 +16,7 @@ from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.state import Beat, RunState
 from celery_parrot.protocols import (
+    SAME_AGE,
     WORKER_LOST,
     Carried,
     CommitReply,
@@ -143,11 +144,14 @@ class RedisCoordinator:
         for first in range(0, max(len(marks), len(memory.outbox), 1), _CHUNK):
             last = first + _CHUNK
             fires = memory.outbox[first:last]
-            payload = {
+            payload: dict[str, Any] = {
                 "marks": marks[first:last],
                 "outbox": [codec.fire_out(fire) for fire in fires],
                 "proofs": codec.proofs_out(fires),
+                "same_age": round(SAME_AGE * 1000),
             }
+            if memory.seen_at is not None:
+                payload["seen_at"] = codec.to_ms(memory.seen_at)
             reading, _ = self._call("remember", payload)
         assert reading is not None
         return reading

@@ -11,6 +11,7 @@
 ``proofs``       hash: plans of commits that a row in a database decides, until their fires have left the outbox
 ``carry``        hash: claim -> JSON: what happened to such fires and is not in the database yet
 ``uncarried``    sorted set: the same claims, oldest first
+``mirrored``     set: outbox entries that beats put back after a loss of memory
 ``wake``         pub/sub channel
 ``jobs``, ``run_times:{kind}``, ``kinds``  of the redis store, which a commit of its schedules moves along
 
@@ -54,6 +55,7 @@ COMMANDS: Final = frozenset(
         "sadd",
         "select",
         "set",
+        "smembers",
         "subscribe",
         "time",
         "unsubscribe",

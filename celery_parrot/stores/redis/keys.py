@@ -18,4 +18,4 @@ from typing import Final
 PERMANENT_KEYS: Final = ("jobs", "names", "kinds", "run_times:*")
 
 #: What an ACL user needs besides the coordinator's commands.
-COMMANDS: Final = frozenset({"smembers", "srem", "zrangebylex"})
+COMMANDS: Final = frozenset({"srem", "zrangebylex"})

@@ -398,6 +398,22 @@ class TwoStepConformance(Conformance):
         assert left.proof is not None
         assert Plan.from_json(left.proof.plan) == plan
 
+    def test_the_freshest_memory_counts(self, scene: RowScene, other: Any, backend: Backend) -> None:
+        """What an older one put back and a fresher one does not know has been sent since."""
+        scene.prepared(1)
+        old = scene.sweep()
+        scene.c.confirm([scene.hold(1)])
+        scene.prepared(2)
+        backend.advance(2)
+        new = scene.sweep("b2", other)
+        backend.flush()
+        scene.c.remember(Memory(outbox=old.entries, seen_at=old.reading.now))
+        assert [fire.key for fire in scene.sweep().entries] == [scene.key(1)]
+        other.remember(Memory(outbox=new.entries, seen_at=new.reading.now))
+        assert [fire.key for fire in scene.sweep().entries] == [scene.key(2)]
+        scene.c.remember(Memory(outbox=old.entries, seen_at=old.reading.now))
+        assert [fire.key for fire in scene.sweep().entries] == [scene.key(2)]
+
     def test_nothing_is_prepared_while_quiet(self, scene: RowScene, backend: Backend) -> None:
         """Every plan is then MOVED, and the reading says why."""
         backend.flush()

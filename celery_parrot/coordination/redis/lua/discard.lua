@@ -9,10 +9,7 @@ for i, text in ipairs(call.texts) do
   local f = load(text)
   local refuted = f and f.c.status == 'pending' and f.c.proof == call.token
   if refuted then
-    let_proof_go(f)
-    redis.call('DEL', K('fire:' .. text))
-    redis.call('ZREM', K('pending'), text)
-    redis.call('HDEL', K('fires:' .. f.id), f.moment)
+    forget(f)
   end
   replies[i] = refuted and 1 or 0
 end

@@ -105,6 +105,16 @@ local function save(f)
   f.was = c.status
 end
 
+-- As if it had never been claimed.
+local function forget(f)
+  if f.c.proof then
+    let_proof_go(f)
+  end
+  redis.call('DEL', K('fire:' .. f.text))
+  redis.call('ZREM', K('pending'), f.text)
+  redis.call('HDEL', K('fires:' .. f.id), f.moment)
+end
+
 -- --- history ----------------------------------------------------------------------------------------------------
 
 local function write_record(id, moment, entry)

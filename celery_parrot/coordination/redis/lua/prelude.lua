@@ -96,6 +96,8 @@ end
 
 local function new_epoch()
   common.epoch, common.run_id, common.remembered = candidate, common.server, ''
+  redis.call('HDEL', KEYS[1], 'mirror_of')
+  redis.call('DEL', K('mirrored'))
 end
 
 -- Grant and judge nothing for one lease time, so that everybody can say what they remember.

@@ -1,5 +1,6 @@
 -- call.marks: {id, last_due, held, when}; call.outbox: {text, moment, claim (JSON text)};
--- call.proofs: {"token:id": plan}.
+-- call.proofs: {"token:id": plan}; call.seen_at? (ms) and call.same_age.
+-- mirrored  set: texts of outbox entries that came from memories in this epoch; mirror_of: the freshest of those
 -- What a beat remembers, for a server that forgot.
 rejoin()
 for _, mark in ipairs(call.marks) do
@@ -20,14 +21,46 @@ for _, mark in ipairs(call.marks) do
     redis.call('HSET', key, 'last_due', last_due, 'init', '', 'when', when ~= '' and when or mark.when)
   end
 end
-for _, entry in ipairs(call.outbox) do
-  if redis.call('EXISTS', K('fire:' .. entry.text)) == 0 then
-    local f = fire_of(entry.text, entry.claim)
-    if f.c.proof then
-      keep_proof(f, call.proofs[f.c.proof .. ':' .. f.id])
+
+-- What an older memory put back and a fresher one does not know has been sent since.
+local function take_back()
+  for _, text in ipairs(redis.call('SMEMBERS', K('mirrored'))) do
+    local f = load(text)
+    if f and f.c.status == 'pending' then
+      forget(f)
     end
-    save(f)
-    record(f)
+  end
+  redis.call('DEL', K('mirrored'))
+end
+
+local function is_fresh()
+  local of = tonumber(redis.call('HGET', KEYS[1], 'mirror_of') or '')
+  if not call.seen_at or not of then
+    if call.seen_at then
+      redis.call('HSET', KEYS[1], 'mirror_of', call.seen_at)
+    end
+    return true
+  end
+  local ahead = call.seen_at - of
+  if ahead > call.same_age and quiet() then
+    take_back()
+  end
+  redis.call('HSET', KEYS[1], 'mirror_of', math.max(call.seen_at, of))
+  return ahead >= -call.same_age
+end
+
+if is_fresh() then
+  for _, entry in ipairs(call.outbox) do
+    if redis.call('EXISTS', K('fire:' .. entry.text)) == 0 then
+      local f = fire_of(entry.text, entry.claim)
+      if f.c.proof then
+        keep_proof(f, call.proofs[f.c.proof .. ':' .. f.id])
+      end
+      save(f)
+      record(f)
+      redis.call('SADD', K('mirrored'), f.text)
+      touched_sets.mirrored = true
+    end
   end
 end
 return done({})
