@@ -17,6 +17,7 @@ from celery_parrot.runtime.results import LIMIT, format_error, format_result
 REVOKED: Final = "revoked"
 CANCELLED: Final = "cancelled"
 REJECTED: Final = "rejected"
+_TRACER: Final = "trace_task"
 
 
 def of(
@@ -48,7 +49,7 @@ def of(
             return None  # delivered again, the next attempt once the lease has lapsed
         return _failed(lease, retval, limit, reason=REJECTED)
     if state is None:
-        return _interrupted(lease, raised, limit, in_pool_process)
+        return _interrupted(lease, raised, limit, in_pool_process, now)
     return _failed(lease, retval, limit)
 
 
@@ -64,11 +65,17 @@ def _failed(lease: Lease, exc: Any, limit: int, *, reason: str = "") -> Outcome:
     return Outcome(lease=lease, status=status, reason=reason, error=error)
 
 
-def _interrupted(lease: Lease, raised: BaseException | None, limit: int, in_pool_process: bool) -> Outcome | None:
-    if raised is None or isinstance(raised, Exception):
-        # The result backend refused to store the error, and that refusal is what is being raised.
-        cause = raised.__context__ if raised is not None and raised.__context__ is not None else raised
-        return _failed(lease, cause if cause is not None else RuntimeError("ended without a state"), limit)
+def _interrupted(
+    lease: Lease, raised: BaseException | None, limit: int, in_pool_process: bool, now: datetime
+) -> Outcome | None:
+    if raised is None:
+        return _failed(lease, RuntimeError("ended without a state"), limit)
+    if isinstance(raised, Exception):
+        # The result backend refused to store how the body ended, and that refusal is what is being raised.
+        cause = _of_the_body(raised)
+        if isinstance(cause, Retry):  # its message is on its way
+            return Outcome(lease=lease, status=Status.SENT, retry_at=_retry_at(cause, now))
+        return _failed(lease, cause, limit)
     kind = type(raised)
     if in_pool_process:
         return None  # the process ends with it, and the main process knows why
@@ -84,6 +91,19 @@ def _interrupted(lease: Lease, raised: BaseException | None, limit: int, in_pool
         error = "TaskRevokedError: terminated"
         return Outcome(lease=lease, status=Status.ERROR, reason=REVOKED, error=error, counted=False)
     return _failed(lease, raised, limit)
+
+
+def _of_the_body(raised: BaseException) -> BaseException:
+    """What the task raised: the first of all that led to ``raised`` that Celery's tracer has caught."""
+    from celery.app import trace  # loaded long before, in a worker
+
+    found, body = raised.__context__, None
+    while found is not None:
+        caught_in = found.__traceback__.tb_frame.f_code if found.__traceback__ is not None else None
+        if caught_in is not None and caught_in.co_name == _TRACER and caught_in.co_filename == trace.__file__:
+            body = found
+        found = found.__context__
+    return body or raised.__context__ or raised
 
 
 def _retry_at(exc: Any, now: datetime) -> datetime:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -403,3 +404,59 @@ def test_headers_handed_on_to_another_task_do_not_make_it_the_fire(place: Make) 
     here.run(child, fire_id="another", token="t2")
     assert [fire is None for fire in ran] == [False, True]
     assert here.published == []
+
+
+# --- the result backend is down ---
+
+
+def _refuse_results(monkeypatch: pytest.MonkeyPatch, app: Celery) -> None:
+    """A client that fails as real ones do: with exceptions raised while others are handled."""
+
+    def store(*args: Any, **kwargs: Any) -> None:
+        try:
+            raise ConnectionRefusedError(111, "refused")
+        except OSError as exc:
+            raise RuntimeError("cannot connect") from exc
+
+    monkeypatch.setattr(app.backend, "store_result", store)
+
+
+def test_an_error_that_could_not_be_stored_is_recorded_as_the_tasks_own(
+    place: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the backend's, which the log has."""
+    here = place()
+    _refuse_results(monkeypatch, here.app)
+
+    @here.app.task(name="fails")
+    def fails() -> None:
+        try:
+            raise KeyError("first")
+        except KeyError as exc:
+            raise ValueError("its own") from exc
+
+    with suppress(RuntimeError, RuntimeWarning):  # by version of Celery
+        here.run(fails)
+    record = here.record()
+    assert (record.status, record.error) == (Status.ERROR, "ValueError: its own")
+
+
+def test_a_retry_that_could_not_be_stored_goes_on(place: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its message was sent before the backend was asked: the fire has not ended, and its next attempt runs."""
+    here = place()
+    _refuse_results(monkeypatch, here.app)
+
+    @here.app.task(name="retries", bind=True)
+    def retries(self: Any) -> str:
+        if not self.request.retries:
+            raise self.retry(countdown=0)
+        return "second"
+
+    with suppress(RuntimeError, RuntimeWarning):
+        here.run(retries)
+    assert len(here.published) == 1
+    assert here.record().status is Status.SENT
+    monkeypatch.undo()
+    here.run(retries, request={"retries": 1}, token="t2")
+    record = here.record()
+    assert (record.status, record.output, record.attempt) == (Status.SUCCESS, "second", 2)
