@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from celery_parrot.clock import new_id
 from celery_parrot.errors import StoreUnreachable, Unreachable
-from celery_parrot.model.fire import Fire, FireKey, Namespace
+from celery_parrot.model.fire import Fire, FireKey, Namespace, Proof
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.protocols import (
     Advance,
@@ -62,6 +62,7 @@ class RowLedger:
             self._reply(made, reply, decided.get(reply.schedule_id))
             for made, reply in zip(plans, prepared, strict=True)
         ]
+        replies = self._within_bounds(plans, replies, owner, token, reading)
         lost = [
             Hold(key, owner)
             for schedule_id, move in moves.items()
@@ -87,6 +88,40 @@ class RowLedger:
             if not proven[fire.key] and fire.proof is not None:
                 self._coordinator.discard([Hold(fire.key, fire.owner, fire.tries)], fire.proof.token)
         return proven
+
+    def _within_bounds(
+        self, plans: Sequence[Plan], replies: Sequence[CommitReply], owner: str, token: str, reading: Reading
+    ) -> list[CommitReply]:
+        """Leave out the fires that ``max_fires`` had no room for: the row knows, so it is asked."""
+        bounded: list[Fire] = []
+        for made, reply in zip(plans, replies, strict=True):
+            if made.max_fires is None or reply.verdict is not Verdict.COMMITTED:
+                continue
+            proof = Proof(token, made.to_json())
+            bounded.extend(
+                Fire(
+                    key=FireKey(made.schedule_id, fire.due_at),
+                    name=made.name,
+                    kind=made.kind,
+                    origin=fire.origin,
+                    owner=owner,
+                    owned_at=reading.now,
+                    committed_at=reading.now,
+                    store=made.store,
+                    proof=proof,
+                )
+                for fire in reply.fires
+            )
+        if not bounded:
+            return list(replies)
+        room = self.prove(bounded)
+        return [
+            replace(
+                reply,
+                fires=tuple(fire for fire in reply.fires if room.get(FireKey(reply.schedule_id, fire.due_at), True)),
+            )
+            for reply in replies
+        ]
 
     def _move(self, made: Plan, reply: CommitReply, token: str) -> Advance:
         keys = [FireKey(made.schedule_id, fire.due_at) for fire in reply.fires]
