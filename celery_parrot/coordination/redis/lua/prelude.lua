@@ -92,12 +92,15 @@ local function touch()
   redis.call('HSET', KEYS[1], 'epoch', common.epoch, 'run_id', common.run_id, 'touched', now,
     'judge_from', common.judge_from, 'quiet_until', common.quiet_until, 'remembered', common.remembered)
   redis.call('PEXPIRE', KEYS[1], conf.keep)
+  if common.new then -- not before: a script that has deleted may write beyond the server's memory limit
+    redis.call('HDEL', KEYS[1], 'mirror_of')
+    redis.call('DEL', K('mirrored'))
+  end
 end
 
 local function new_epoch()
   common.epoch, common.run_id, common.remembered = candidate, common.server, ''
-  redis.call('HDEL', KEYS[1], 'mirror_of')
-  redis.call('DEL', K('mirrored'))
+  common.new = true
 end
 
 -- Grant and judge nothing for one lease time, so that everybody can say what they remember.
