@@ -15,6 +15,7 @@ from celery.schedules import BaseSchedule, crontab, schedule, solar
 
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.triggers import Trigger, build
+from celery_parrot.triggers.instants import utc
 
 FOREIGN = "celery"
 """The schedule type shown for objects that only their own code can read; ``build`` does not know it."""
@@ -53,11 +54,11 @@ def to_trigger(obj: object, app_timezone: str | tzinfo = "UTC", *, anchor: datet
     if spec is not None:
         return build(*spec, schedule_id=schedule_id, created_at=anchor, timezone=zone_name(app_timezone))
     assert isinstance(obj, BaseSchedule)
-    return ForeignTrigger(obj, anchor.astimezone(UTC))
+    return ForeignTrigger(obj, utc(anchor))
 
 
 def zone_name(zone: str | tzinfo) -> str:
-    """The name that ``build`` takes for a time zone object of zoneinfo, pytz, dateutil or the standard library.
+    """The name that ``build`` takes for a time zone object of zoneinfo, pytz or the standard library.
 
     :raises InvalidSchedule: if it has none.
     """
@@ -156,7 +157,7 @@ class ForeignTrigger:
 
     def _around(self, t: datetime) -> tuple[datetime, datetime]:
         """The links of the chain at or before ``t`` and right after it."""
-        at = t.astimezone(UTC)
+        at = utc(t)
         known = self._seen[0] if self._seen else self.anchor
         due = known if known <= at else self.anchor
         for _ in range(_MAX_STEPS):
@@ -170,12 +171,8 @@ class ForeignTrigger:
         )
 
     def _step(self, due: datetime) -> datetime:
-        asked = copy.copy(self.schedule)
-        asked.nowfun = lambda: due  # type: ignore[attr-defined]  # the stubs misspell it
         try:
-            following = due + asked.remaining_estimate(due)
-        except NotImplementedError:
-            following = due + timedelta(seconds=float(asked.is_due(due)[1]))
+            following = due + _remaining(self.schedule, due)
         except Exception as error:
             raise InvalidSchedule(
                 "schedule", self.schedule, f"failed when asked: {type(error).__name__}: {error}"
@@ -183,3 +180,13 @@ class ForeignTrigger:
         if following <= due:
             raise InvalidSchedule("schedule", self.schedule, "does not move forward: due again at once, for ever")
         return following
+
+
+def _remaining(schedule: BaseSchedule, due: datetime) -> timedelta:
+    """What a copy of ``schedule``, its clock standing at ``due``, says is left from there to the next due time."""
+    asked = copy.copy(schedule)
+    asked.nowfun = lambda: due  # type: ignore[attr-defined]  # the stubs misspell it
+    try:
+        return asked.remaining_estimate(due)
+    except NotImplementedError:
+        return timedelta(seconds=float(asked.is_due(due)[1]))

@@ -30,8 +30,8 @@ class Bounded:
     def __post_init__(self) -> None:
         for key in ("start_at", "end_at"):
             value = getattr(self, key)
-            if value is not None and value.tzinfo is None:
-                raise InvalidSchedule(key, value, "must say its time zone")
+            if value is not None and (not isinstance(value, datetime) or value.tzinfo is None):
+                raise InvalidSchedule(key, value, "must be a datetime that says its time zone")
             # Two instants of one zone are compared by their readings, which a repeated hour has twice.
             object.__setattr__(self, key, None if value is None else utc(value))
         if self.start_at is not None and self.end_at is not None and self.end_at < self.start_at:

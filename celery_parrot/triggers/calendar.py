@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from celery_parrot.errors import InvalidSchedule
 
 from . import cron_fields
 from .clocked import ClockTrigger
 from .days import DayRule
-from .options import Options, integer
+from .options import Options, integer, items
 from .readings import CalendarReadings
 from .wall import WallClock
 from .wording import ordinal, sentence, series
@@ -115,12 +113,12 @@ def from_weekly(options: Options) -> Weekly:
     """``day_of_week``: names or numbers (0, 7: Sunday), one, a list, or text like ``mon-fri``; Monday if absent."""
     value = options.get("day_of_week", "mon")
     mask = 0
-    for item in _items("day_of_week", value):
+    for item in items("day_of_week", value):
         if isinstance(item, bool) or not isinstance(item, int | str):
             raise InvalidSchedule("day_of_week", value, "must be a name, a number from 0 to 7, or a list of them")
-        field = cron_fields.parse(cron_fields.DAY_OF_WEEK, cron_fields.shorten("".join(str(item).lower().split())))
-        if not field.plain:
-            raise InvalidSchedule("day_of_week", value, "L and # belong in a cron expression")
+        field = cron_fields.parse(cron_fields.DAY_OF_WEEK, cron_fields.tidy(str(item)))
+        if field.hashed or not field.plain:
+            raise InvalidSchedule("day_of_week", value, "H, L and # belong in a cron expression")
         mask |= field.mask
     return Weekly(*_time(options), tuple(day for day in range(7) if mask >> day & 1))
 
@@ -128,7 +126,7 @@ def from_weekly(options: Options) -> Weekly:
 def from_monthly(options: Options) -> Monthly:
     """``day``: 1–31 or -1, one or a list, 1 if absent; ``on_short_month``."""
     value = options.get("day", 1)
-    days = {integer("day", item, -1, 31) for item in _items("day", value)}
+    days = {integer("day", item, -1, 31) for item in items("day", value)}
     if 0 in days:
         raise InvalidSchedule("day", value, "must be 1 to 31, or -1 for the last day")
     return Monthly(*_time(options), tuple(sorted(days)), options.choice("on_short_month", SHORT_MONTH, SHORT_MONTH[0]))
@@ -143,12 +141,3 @@ def _time(options: Options) -> tuple[int, int, int, str, str, str]:
         options.gap(),
         options.fold(),
     )
-
-
-def _items(key: str, value: Any) -> list[Any]:
-    if isinstance(value, str):
-        value = value.split(",")
-    items = list(value) if isinstance(value, Iterable) else [value]
-    if not items:
-        raise InvalidSchedule(key, value, "is empty: nothing would ever be due")
-    return items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -11,7 +11,7 @@ from celery_parrot.errors import InvalidSchedule
 from . import cron_fields
 from .clocked import DEFAULTS, ClockTrigger
 from .days import DayRule
-from .options import Options
+from .options import Options, items
 from .readings import CalendarReadings, minutes_of_day
 from .wall import FOLDS, GAPS, WallClock
 from .wording import cron_words, sentence
@@ -146,13 +146,13 @@ def _separate(options: Options, key: str) -> str:
     value = options.get(key, options.get(short))
     if value is None:
         return ""
-    items = list(value) if isinstance(value, Iterable) and not isinstance(value, str | Mapping) else [value]
-    if not items or any(isinstance(item, bool) or not isinstance(item, int | str) for item in items):
+    given = items(key, value)
+    if any(isinstance(item, bool) or not isinstance(item, int | str) for item in given):
         raise InvalidSchedule(key, value, "must be text, a number, or a list of them")
-    text = ",".join("".join(str(item).lower().split()) for item in items)
-    if not text:
-        raise InvalidSchedule(key, value, "is empty")
-    return cron_fields.shorten(text)
+    text = ",".join(cron_fields.tidy(str(item)) for item in given)
+    if not text or " " in text:
+        raise InvalidSchedule(key, value, "has a space in it; a list takes commas" if text else "is empty")
+    return text
 
 
 def _days(parsed: list[cron_fields.Field], parts: list[str], rule: str) -> DayRule:

@@ -23,6 +23,8 @@ _IN_FULL = re.compile(
     r"|(sun|mon|fri)day|(tue)sday|(wed)nesday|(thu)rsday|(sat)urday)(?=\b|l\b)"
 )
 
+_AROUND = re.compile(r" ?([-,/]) ?")
+
 
 class Kind(NamedTuple):
     """One of the fields of a cron expression.
@@ -76,6 +78,14 @@ class Field:
 def shorten(text: str) -> str:
     """``text``, in lower case, with the names of months and weekdays cut to three letters."""
     return _IN_FULL.sub(lambda found: found[0][:3], text)
+
+
+def tidy(text: str) -> str:
+    """One field by itself as :func:`parse` reads it: lower case, short names, no spaces around ``,``, ``-``, ``/``.
+
+    Other spaces stay and are refused: ``1 5`` is not 15.
+    """
+    return shorten(_AROUND.sub(r"\1", " ".join(text.lower().split())))
 
 
 def parse(kind: Kind, text: str, seed: str = "") -> Field:

@@ -39,7 +39,12 @@ def micros_of(t: datetime) -> int:
 
 
 def utc(t: datetime) -> datetime:
-    """Aware ``t`` in UTC; the first or last instant of the calendar if it lies beyond."""
+    """Aware ``t`` in UTC; the first or last instant of the calendar if it lies beyond.
+
+    :raises TypeError: if ``t`` is naive.
+    """
+    if t.tzinfo is None:
+        raise TypeError("an instant must say its time zone; a naive datetime is none")
     try:
         return t.astimezone(UTC)
     except OverflowError:

@@ -65,8 +65,8 @@ def from_interval(options: Options) -> Interval:
     given = [key for key in _UNITS if options.get(key) is not None]
     if not given:
         raise InvalidSchedule("seconds", None, "an interval needs one of weeks, days, hours, minutes, seconds")
-    every = round(sum(_micros(options, key) * _UNITS[key] for key in given))
-    return _interval(options, given[-1], every)
+    amounts = {key: _micros(options, key) * _UNITS[key] for key in given}
+    return _interval(options, max(given, key=lambda key: abs(amounts[key])), round(sum(amounts.values())))
 
 
 def from_hours(options: Options) -> Interval:

@@ -15,7 +15,8 @@ from .options import Options, number
 ONCE_KEYS = frozenset({"run_date", "fire_at_iso"})
 DELAY_KEYS = frozenset({"delay"})
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])\s*")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhd])\s*")
+_SPAN = re.compile(rf"(?:{_PART.pattern})+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,12 @@ def _delay(value: Any) -> float:
     if value is None:
         raise InvalidSchedule("delay", None, "must be given, as in '30m'")
     text = value.strip().lower() if isinstance(value, str) else ""
-    total = 0.0
-    while text and (part := _PART.match(text)):
-        total += float(part[1]) * _UNITS[part[2]]
-        text = text[part.end() :]
-        if not text:
-            return total
-    seconds = number("delay", value) if text == value or not isinstance(value, str) else None
-    if seconds is None or seconds < 0:
+    if _SPAN.fullmatch(text):
+        return sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(text))
+    try:
+        seconds = number("delay", value)
+    except InvalidSchedule:
+        seconds = -1
+    if seconds < 0:
         raise InvalidSchedule("delay", value, "must be a time span of at least 0, such as '30m' (units s, m, h, d)")
     return seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +18,10 @@ from .zones import Zone, zone
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
 _SECOND = timedelta(seconds=1)
 _LARGEST = 10**12
+# A rule that lists every day of the year by its number has half as many characters; no field has as many values.
+_LONGEST = 4_000
+_WHOLE = re.compile(r"\s*-?[0-9]{1,18}\s*")
+_NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?\s*", re.IGNORECASE)
 COMMON = frozenset({"tz", "timezone", "dst_gap", "dst_fold"})
 
 
@@ -59,6 +64,8 @@ class Options:
         value = self.get(key, default)
         if not isinstance(value, str):
             raise InvalidSchedule(key, value, "must be text")
+        if len(value) > _LONGEST and key in self.values:
+            raise InvalidSchedule(key, f"{value[:40]}…", f"is longer than {_LONGEST} characters")
         return value
 
     def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
@@ -101,9 +108,12 @@ class Options:
 
         :raises InvalidSchedule: also if the reading falls into a gap and ``dst_gap`` is ``skip``.
         """
+        value = self.moment(key)
+        return None if value is None else aware(key, value, self.zone(), self.gap(), self.fold())
+
+    def moment(self, key: str) -> datetime | None:
+        """An ISO 8601 instant or datetime as it is given, aware or naive."""
         value = self.get(key)
-        if value is None:
-            return None
         if isinstance(value, str):
             try:
                 value = datetime.fromisoformat(value)
@@ -111,9 +121,9 @@ class Options:
                 raise InvalidSchedule(
                     key, value, "must be an ISO 8601 instant, such as 2027-03-14T09:30:00+01:00"
                 ) from None
-        if not isinstance(value, datetime):
+        if value is not None and not isinstance(value, datetime):
             raise InvalidSchedule(key, value, "must be an ISO 8601 instant")
-        return aware(key, value, self.zone(), self.gap(), self.fold())
+        return value
 
 
 def aware(key: str, value: datetime, where: Zone, gap: str, fold: str) -> datetime:
@@ -140,7 +150,7 @@ def integer(key: str, value: Any, low: int, high: int) -> int:
 
     :raises InvalidSchedule: naming ``key``.
     """
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal() and len(value) < 20:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -154,13 +164,26 @@ def number(key: str, value: Any) -> float | int:
 
     :raises InvalidSchedule: naming ``key``.
     """
-    if isinstance(value, str):
-        try:
-            value = float(value) if not value.strip().lstrip("-").isdecimal() else int(value)
-        except ValueError:
-            raise InvalidSchedule(key, value, "must be a number") from None
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        value = int(value) if _WHOLE.fullmatch(value) else float(value)
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         raise InvalidSchedule(key, value, "must be a number")
     if not -_LARGEST <= value <= _LARGEST:
         raise InvalidSchedule(key, value, f"must be a number from -{_LARGEST} to {_LARGEST}")
     return value
+
+
+def items(key: str, value: Any) -> list[Any]:
+    """``value`` as a list: text at its commas, a list or set, anything else alone.
+
+    :raises InvalidSchedule: if it is empty or has very many items.
+    """
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple | set | frozenset | range):
+        return [value]
+    if not value:
+        raise InvalidSchedule(key, value, "is empty: nothing would ever be due")
+    if len(value) > _LONGEST:
+        raise InvalidSchedule(key, f"{len(value)} items", f"has more than {_LONGEST} items")
+    return list(value)

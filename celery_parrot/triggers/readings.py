@@ -10,11 +10,22 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Protocol
 
-from .days import DayRule
 from .instants import DAY, EPOCH_ORDINAL
 
 # Steps of a search through a lattice: more than 50 years of days.
 _MOST_STEPS = 20_000
+
+
+class Days(Protocol):
+    """A set of days, by their proleptic ordinal, that can be searched both ways without walking through it."""
+
+    def next(self, ordinal: int) -> int | None:
+        """The first at or after ``ordinal``; None if there is none within 50 years or the calendar ends."""
+        ...
+
+    def prev(self, ordinal: int) -> int | None:
+        """The last at or before ``ordinal``; None if there is none within 50 years or the calendar begins."""
+        ...
 
 
 class Readings(Protocol):
@@ -50,7 +61,7 @@ class CalendarReadings:
     :ivar seconds: bit ``second`` is set for each second that takes part; never 0.
     """
 
-    days: DayRule
+    days: Days
     minutes: int
     seconds: int = 1
 

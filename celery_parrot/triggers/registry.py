@@ -52,11 +52,16 @@ def build(
     :param timezone: the zone of a config without ``tz``.
     :raises InvalidSchedule: naming the key at fault; also if nothing would ever be due.
     """
-    if schedule_type not in _TYPES:
+    if schedule_type not in SCHEDULE_TYPES:
         raise InvalidSchedule("schedule_type", schedule_type, f"must be one of {', '.join(SCHEDULE_TYPES)}")
     if not isinstance(config, Mapping):
         raise InvalidSchedule("schedule_config", config, "must be an object of keys and values")
+    for field, text in (("schedule_id", schedule_id), ("timezone", timezone)):
+        if not isinstance(text, str):
+            raise InvalidSchedule(field, text, "must be text")
     if created_at is not None:
+        if not isinstance(created_at, datetime):
+            raise InvalidSchedule("created_at", created_at, "must be a datetime")
         created_at = aware("created_at", created_at, zone(timezone, "timezone"), "next_valid", "first")
     builder, keys = _TYPES[schedule_type]
     options = Options(config, Context(schedule_id, created_at, timezone), keys)

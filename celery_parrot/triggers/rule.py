@@ -1,42 +1,46 @@
 """RFC 5545 recurrence rules, read and expanded by python-dateutil.
 
 dateutil walks from DTSTART, which costs more every day and for some rules never ends. So it is asked for one year at
-a time, from a DTSTART moved to right before that year; and rules that step in hours or less are found by arithmetic.
+a time, from a DTSTART moved to right before that year, and for days only; times of day are a mask as everywhere. Rules
+that step in hours or less are found by arithmetic.
 """
 
 from __future__ import annotations
 
 import calendar
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 
 from dateutil.rrule import rrule, rrulestr
 
 from celery_parrot.errors import InvalidSchedule
 
+from . import rule_parts
 from .clocked import DEFAULTS, ClockTrigger
 from .days import ALL_DAYS, ALL_MONTHS, ALL_WEEKDAYS, DayRule
 from .instants import DAY, EPOCH, EPOCH_ORDINAL, FIFTY_YEARS
 from .options import Options
 from .readings import Between, CalendarReadings, Lattice, Listed, Readings, minutes_of_day
+from .rule_parts import UNITS, WEEKDAYS, reading_of
 from .wall import WallClock
 from .wording import sentence
 from .zones import Zone, zone
 
 KEYS = frozenset({"rule", "dtstart"})
 _NAIVE_EPOCH = EPOCH.replace(tzinfo=None)
-_SECOND = timedelta(seconds=1)
-_UNITS = {"HOURLY": 3_600, "MINUTELY": 60, "SECONDLY": 1}
-_CALENDAR = ("DAILY", "WEEKLY", "MONTHLY", "YEARLY")
-_DAY_PARTS = ("BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYEASTER")
+_DAY_PARTS = frozenset({"BYDAY", "BYMONTHDAY", "BYYEARDAY", "BYWEEKNO", "BYEASTER"})
 _TIME_PARTS = {"BYHOUR": "hour", "BYMINUTE": "minute", "BYSECOND": "second"}
-_WEEKDAYS = ("SU", "MO", "TU", "WE", "TH", "FR", "SA")
+_MIDNIGHT = dict.fromkeys(_TIME_PARTS, "0")
 _MOST_A_DAY = 100
 _MOST_COUNTED = 10_000
-_MOST_LOOKS = 16
+_LONGEST_COUNT = 10 * FIFTY_YEARS
+# How often a search comes to a new year without a match: within one year, and over 50.
+_LOOKS_IN_A_YEAR, _LOOKS_IN_FIFTY = 16, 106
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,21 @@ class YearlyExpansion:
 
 
 @dataclass(frozen=True, slots=True)
+class YearlyDays:
+    """The days of ``midnights``, whose readings are all at 00:00:00."""
+
+    midnights: YearlyExpansion
+
+    def next(self, ordinal: int) -> int | None:
+        found = self.midnights.next((ordinal - EPOCH_ORDINAL) * DAY)
+        return None if found is None else found // DAY + EPOCH_ORDINAL
+
+    def prev(self, ordinal: int) -> int | None:
+        found = self.midnights.prev((ordinal - EPOCH_ORDINAL) * DAY)
+        return None if found is None else found // DAY + EPOCH_ORDINAL
+
+
+@dataclass(frozen=True, slots=True)
 class Rule(ClockTrigger):
     """An RFC 5545 recurrence rule, read on the clock of ``tz``.
 
@@ -89,8 +108,8 @@ class Rule(ClockTrigger):
     def __post_init__(self) -> None:
         parts = dict(part.split("=") for part in self.rule.split(";"))
         where = zone(self.tz)
-        readings = _readings(parts, datetime.fromisoformat(self.dtstart), where)
-        self._set(WallClock(readings, where, parts["FREQ"] in _UNITS, self.dst_gap, self.dst_fold))
+        readings = _readings(self.rule, parts, datetime.fromisoformat(self.dtstart), where)
+        self._set(WallClock(readings, where, parts["FREQ"] in UNITS, self.dst_gap, self.dst_fold))
 
     def describe(self) -> str:
         """The rule, its start, the zone and how clock changes are treated."""
@@ -98,178 +117,162 @@ class Rule(ClockTrigger):
 
 
 def from_rule(options: Options) -> Rule:
-    """``rule``: one RRULE, optionally with its DTSTART line; ``dtstart``: an instant, 1970-01-01T00:00 local if absent.
+    """``rule``: one RRULE, optionally with its DTSTART line; ``dtstart``: a reading or an instant, 1970-01-01T00:00
+    local if absent.
 
     :raises InvalidSchedule: naming ``rule`` or ``dtstart``; also if nothing would ever be due.
     """
     given = options.text("rule")
     where = options.zone()
-    text, start_text = _lines(given)
-    parts = _parts(given, text)
-    start = _NAIVE_EPOCH
-    if options.get("dtstart") is not None:
-        if start_text:
-            raise InvalidSchedule("dtstart", options.get("dtstart"), "is given twice, here and in rule")
-        at = options.instant("dtstart")
-        assert at is not None
-        start = at.astimezone(where.info).replace(tzinfo=None)
-    elif start_text:
-        start = _stamp(given, start_text, where)
-    elif "COUNT" in parts:
+    text, start_text = rule_parts.lines(given)
+    parts = rule_parts.split(given, text)
+    start = _start(options, start_text, where)
+    if start is None and "COUNT" in parts:
         raise InvalidSchedule("dtstart", None, "must be given: COUNT counts from there")
-    rule = ";".join(f"{key}={value}" for key, value in parts.items())
-    return Rule(rule, start.replace(microsecond=0).isoformat(), where.key, options.gap(), options.fold())
+    start = start or _NAIVE_EPOCH
+    rule_parts.refuse_what_dateutil_does(given, parts, start)
+    return Rule(rule_parts.joined(parts), start.isoformat(), where.key, options.gap(), options.fold())
 
 
-def _lines(given: str) -> tuple[str, str]:
-    """The text of the RRULE and, if there, of the DTSTART."""
-    rule = start = ""
-    for line in given.upper().split():
-        name, colon, value = line.partition(":")
-        if not colon or name == "RRULE":
-            if rule:
-                raise InvalidSchedule("rule", given, "holds more than one rule")
-            rule = value if colon else line
-        elif name == "DTSTART":
-            start = value
-        else:
-            raise InvalidSchedule("rule", given, f"{name} is not supported; one RRULE and its DTSTART are")
-    return rule, start
-
-
-def _parts(given: str, text: str) -> dict[str, str]:
-    """The parts of an RRULE, checked by dateutil as far as it goes."""
-    parts: dict[str, str] = {}
-    for part in text.rstrip(";").split(";"):
-        key, equals, value = part.partition("=")
-        if not equals or not value or key in parts:
-            raise InvalidSchedule("rule", given, f"{part!r} is not a part of a recurrence rule, such as FREQ=DAILY")
-        parts["BYDAY" if key == "BYWEEKDAY" else key] = value
+def _start(options: Options, in_rule: str, where: Zone) -> datetime | None:
+    """The reading that the rule starts from, as ``dtstart`` or the rule itself says."""
+    given = options.moment("dtstart")
+    if in_rule and given is not None:
+        raise InvalidSchedule("dtstart", options.get("dtstart"), "is given twice, here and in rule")
+    if in_rule:
+        reading = rule_parts.stamp(options.text("rule"), in_rule, where)
+    elif given is not None:
+        reading = rule_parts.local(given, where)
+    else:
+        return None
     try:
-        if parts.get("FREQ") not in (*_UNITS, *_CALENDAR):
-            raise ValueError("FREQ must be one of YEARLY, MONTHLY, WEEKLY, DAILY, HOURLY, MINUTELY, SECONDLY")
-        if not 1 <= int(parts.get("INTERVAL", "1")) < 1_000_000 or int(parts.get("COUNT", "1")) < 1:
-            raise ValueError("INTERVAL and COUNT must be at least 1")
-        if "COUNT" in parts and "UNTIL" in parts:
-            raise ValueError("COUNT and UNTIL exclude each other")
-        rrulestr(_text(tuple((key, value) for key, value in parts.items() if key != "UNTIL")), dtstart=_NAIVE_EPOCH)
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise InvalidSchedule("rule", given, str(error) or "is not a recurrence rule") from None
-    return parts
+        return _NAIVE_EPOCH + timedelta(seconds=reading)
+    except OverflowError:
+        key = "rule" if in_rule else "dtstart"
+        raise InvalidSchedule(key, options.get(key), f"starts outside the years 1 to 9999 in {where.key}") from None
 
 
-def _text(parts: tuple[tuple[str, str], ...]) -> str:
-    return ";".join(f"{key}={value}" for key, value in parts)
-
-
-def _stamp(given: str, text: str, where: Zone) -> datetime:
-    """A DTSTART or UNTIL as a local reading; one that ends in Z is an instant."""
-    for form in ("%Y%m%dT%H%M%SZ", "%Y%m%dT%H%M%S", "%Y%m%d"):
-        try:
-            at = datetime.strptime(text, form)  # noqa: DTZ007 - a reading has no zone
-        except ValueError:
-            continue
-        if form.endswith("Z"):
-            return at.replace(tzinfo=EPOCH.tzinfo).astimezone(where.info).replace(tzinfo=None)
-        return at
-    raise InvalidSchedule("rule", given, f"{text!r} is not a date and time such as 20270314T093000Z")
-
-
-def _readings(parts: dict[str, str], start: datetime, where: Zone) -> Readings:
+def _readings(whole: str, parts: Mapping[str, str], start: datetime, where: Zone) -> Readings:
     """The rule as a set of readings.
 
-    :raises InvalidSchedule: if it is empty, or dateutil could not search it in reasonable time.
+    :raises InvalidSchedule: if it is empty, or could not be searched in reasonable time.
     """
-    whole = _text(tuple(parts.items()))
-    first = _reading(start)
-    last = _reading(_stamp(whole, parts["UNTIL"], where)) if "UNTIL" in parts else None
-    found: Readings = Between(
-        _lattice(whole, parts, start) if parts["FREQ"] in _UNITS else _expansion(whole, parts, start), first, last
-    )
-    at = found.next(first)
-    if at is None or at > first + FIFTY_YEARS:
+    first = reading_of(start)
+    last = rule_parts.stamp(whole, parts["UNTIL"], where) if "UNTIL" in parts else None
+    if parts["FREQ"] in UNITS:
+        found = Between(_lattice(whole, parts, start), first, last)
+        ahead = _steps(found, first)
+    else:
+        filled = _filled(whole, parts, start)
+        found = Between(_calendar(filled, start), first, last)
+        ahead = map(reading_of, _walk(filled, start, _LOOKS_IN_FIFTY))
+    at = next(ahead, None)
+    if at is None or at > first + FIFTY_YEARS or (last is not None and at > last):
         raise InvalidSchedule("rule", whole, "names no time within 50 years: nothing would ever be due")
-    if "COUNT" not in parts:
-        return found
-    if int(parts["COUNT"]) > _MOST_COUNTED:
+    return Listed((at, *_counted(whole, int(parts["COUNT"]), first, ahead))) if "COUNT" in parts else found
+
+
+def _counted(whole: str, count: int, first: int, ahead: Iterator[int]) -> Iterator[int]:
+    """All but the first of ``count`` readings."""
+    if count > _MOST_COUNTED:
         raise InvalidSchedule("rule", whole, f"COUNT may be at most {_MOST_COUNTED}; UNTIL has no such limit")
-    counted: list[int] = []
-    while at is not None and len(counted) < int(parts["COUNT"]):
-        counted.append(at)
-        at = found.next(at + 1)
-    return Listed(tuple(counted))
+    for at in islice(ahead, count - 1):
+        if at > first + _LONGEST_COUNT:
+            raise InvalidSchedule("rule", whole, "COUNT leads further than 500 years; UNTIL has no such limit")
+        yield at
 
 
-def _lattice(whole: str, parts: dict[str, str], start: datetime) -> Lattice:
+def _steps(readings: Readings, first: int) -> Iterator[int]:
+    at = readings.next(first)
+    while at is not None:
+        yield at
+        at = readings.next(at + 1)
+
+
+def _lattice(whole: str, parts: Mapping[str, str], start: datetime) -> Lattice:
     """A rule that steps in hours or less: BY-parts of its unit and above filter, those below expand."""
-    unit = _UNITS[parts["FREQ"]]
+    unit = UNITS[parts["FREQ"]]
     if unsupported := {"BYSETPOS", "BYYEARDAY", "BYWEEKNO", "BYEASTER"} & parts.keys():
         raise InvalidSchedule("rule", whole, f"{min(unsupported)} needs a FREQ of DAILY or more")
     masks = {}
     for (key, name), size, length in zip(_TIME_PARTS.items(), (24, 60, 60), (3_600, 60, 1), strict=True):
         implied = (1 << size) - 1 if unit <= length else 1 << getattr(start, name)
-        masks[key] = _mask(whole, parts[key]) if key in parts else implied
-    days = [int(day) for day in parts.get("BYMONTHDAY", "").split(",") if day]
+        masks[key] = _mask(parts[key]) if key in parts else implied
+    days = {int(day) for day in parts["BYMONTHDAY"].split(",")} if "BYMONTHDAY" in parts else set()
     if any(day < -1 for day in days):
         raise InvalidSchedule("rule", whole, "BYMONTHDAY under -1 needs a FREQ of DAILY or more")
     rule = DayRule(
-        months=_mask(whole, parts["BYMONTH"]) if "BYMONTH" in parts else ALL_MONTHS,
-        days=sum(1 << day for day in set(days) if day > 0) if days else ALL_DAYS,
+        months=_mask(parts["BYMONTH"]) if "BYMONTH" in parts else ALL_MONTHS,
+        days=sum(1 << day for day in days if day > 0) if days else ALL_DAYS,
         last=-1 in days,
-        weekdays=_weekday_mask(whole, parts["BYDAY"]) if "BYDAY" in parts else ALL_WEEKDAYS,
+        weekdays=_weekday_mask(parts["BYDAY"]) if "BYDAY" in parts else ALL_WEEKDAYS,
     )
     within = CalendarReadings(rule, minutes_of_day(masks["BYHOUR"], masks["BYMINUTE"]), masks["BYSECOND"])
-    return Lattice(within, _reading(start), unit, int(parts.get("INTERVAL", "1")))
+    return Lattice(within, reading_of(start), unit, int(parts.get("INTERVAL", "1")))
 
 
-def _mask(whole: str, text: str) -> int:
-    values = {int(value) for value in text.split(",")}
-    if min(values) < 0 or max(values) > 59:
-        raise InvalidSchedule("rule", whole, f"{text} is out of range")
-    return sum(1 << value for value in values)
+def _mask(text: str) -> int:
+    return sum(1 << value for value in {int(value) for value in text.split(",")})
 
 
-def _weekday_mask(whole: str, text: str) -> int:
-    names = set(text.split(","))
-    if not names <= set(_WEEKDAYS):
-        raise InvalidSchedule("rule", whole, "a numbered BYDAY needs a FREQ of MONTHLY or YEARLY")
-    return sum(1 << _WEEKDAYS.index(name) for name in names)
+def _weekday_mask(text: str) -> int:
+    return sum(1 << WEEKDAYS.index(name) for name in set(text.split(",")))
 
 
-def _expansion(whole: str, parts: dict[str, str], start: datetime) -> YearlyExpansion:
+def _filled(whole: str, parts: Mapping[str, str], start: datetime) -> dict[str, str]:
     """A rule that steps in days or more, with what DTSTART implies written out, since DTSTART will be moved."""
-    kept = {key: value for key, value in parts.items() if key not in ("COUNT", "UNTIL")}
+    filled = {key: value for key, value in parts.items() if key not in ("COUNT", "UNTIL")}
     a_day = 1
     for key, name in _TIME_PARTS.items():
-        a_day *= len(set(kept.setdefault(key, str(getattr(start, name))).split(",")))
+        a_day *= len(set(filled.setdefault(key, str(getattr(start, name))).split(",")))
     if a_day > _MOST_A_DAY:
         raise InvalidSchedule(
             "rule", whole, f"names {a_day} times a day; over {_MOST_A_DAY} take FREQ=HOURLY or MINUTELY"
         )
-    if not kept.keys() & set(_DAY_PARTS):
-        if kept["FREQ"] == "YEARLY":
-            kept.setdefault("BYMONTH", str(start.month))
-        if kept["FREQ"] in ("MONTHLY", "YEARLY"):
-            kept["BYMONTHDAY"] = str(start.day)
-        elif kept["FREQ"] == "WEEKLY":
-            kept["BYDAY"] = _WEEKDAYS[start.isoweekday() % 7]
-    return YearlyExpansion(tuple(kept.items()), start)
+    if not filled.keys() & _DAY_PARTS:
+        if filled["FREQ"] == "YEARLY":
+            filled.setdefault("BYMONTH", str(start.month))
+        if filled["FREQ"] in ("MONTHLY", "YEARLY"):
+            filled["BYMONTHDAY"] = str(start.day)
+        elif filled["FREQ"] == "WEEKLY":
+            filled["BYDAY"] = WEEKDAYS[start.isoweekday() % 7]
+    return filled
+
+
+def _calendar(filled: Mapping[str, str], start: datetime) -> Readings:
+    """Days by dateutil, times of day by a mask; BYSETPOS picks among both, so there dateutil does all."""
+    if "BYSETPOS" in filled:
+        return YearlyExpansion(tuple(filled.items()), start)
+    hours, minutes, seconds = (_mask(filled[key]) for key in _TIME_PARTS)
+    midnight = start.replace(hour=0, minute=0, second=0)
+    days = YearlyDays(YearlyExpansion(tuple({**filled, **_MIDNIGHT}.items()), midnight))
+    return CalendarReadings(days, minutes_of_day(hours, minutes), seconds)
 
 
 @lru_cache(maxsize=1024)
 def _expand(parts: tuple[tuple[str, str], ...], dtstart: datetime, year: int) -> tuple[int, ...]:
     """The readings of one year, by dateutil."""
     begin, end = datetime(year, 1, 1), datetime(year, 12, 31, 23, 59, 59)  # noqa: DTZ001 - readings have no zone
-    rule = rrulestr(_text(parts), dtstart=_moved(dict(parts), dtstart, begin))
-    rule.__class__ = _PatientRule
+    rule = dict(parts)
     found: list[int] = []
+    for at in _walk(rule, _moved(rule, dtstart, begin), _LOOKS_IN_A_YEAR):
+        if at > end:
+            break
+        if at >= begin:
+            found.append(reading_of(at))
+    return tuple(found)
+
+
+def _walk(parts: Mapping[str, str], dtstart: datetime, looks: int) -> Iterator[datetime]:
+    """What dateutil finds, one after the other, until it has looked into ``looks`` years in vain."""
+    rule = rrulestr(rule_parts.joined(parts), dtstart=dtstart)
+    rule.__class__ = _PatientRule
+    assert isinstance(rule, _PatientRule)
+    rule.left = looks
     with suppress(_Enough):
         for at in rule:
-            if at > end:
-                break
-            if at >= begin:
-                found.append(_reading(at))
-    return tuple(found)
+            rule.left = looks
+            yield at
 
 
 class _Enough(Exception):
@@ -277,14 +280,18 @@ class _Enough(Exception):
 
 
 class _PatientRule(rrule):
-    """dateutil looks at UNTIL only when something matches, and else walks on to year 9999. It reads this attribute once
-    or twice for each year it comes to; the walk to the year wanted takes five at most.
+    """dateutil looks at UNTIL only when something matches, and else walks on to year 9999. It reads ``_byweekno`` once
+    or twice for each year it comes to; the walk from a moved DTSTART to the year wanted takes five at most.
+
+    :ivar left: how many more of these looks there may be.
     """
+
+    left: int
 
     @property
     def _byweekno(self) -> object:
-        self.__dict__["looked"] = looked = self.__dict__.get("looked", 0) + 1
-        if looked > _MOST_LOOKS:
+        self.left -= 1
+        if self.left < 0:
             raise _Enough
         return self.__dict__["_byweekno"]
 
@@ -303,10 +310,6 @@ def _moved(parts: dict[str, str], dtstart: datetime, begin: datetime) -> datetim
     year, month = divmod(dtstart.year * 12 + dtstart.month - 1 + steps * months, 12)
     day = min(dtstart.day, calendar.monthrange(year, month + 1)[1])
     return dtstart.replace(year=year, month=month + 1, day=day)
-
-
-def _reading(at: datetime) -> int:
-    return (at - _NAIVE_EPOCH) // _SECOND
 
 
 def _year_of(reading: int) -> int:

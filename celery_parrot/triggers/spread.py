@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from math import isfinite
+
+from celery_parrot.errors import InvalidSchedule
 
 from .base import Trigger
-from .instants import FIFTY_YEARS, MICRO
+from .instants import FIFTY_YEARS, MICRO, utc
 
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def draw(*parts: object) -> int:
     """A number of 0 to 2**64 - 1, evenly spread, the same for the same ``parts`` in every process and for ever."""
-    text = "\0".join(map(str, parts)).encode()
+    # A lone surrogate has no UTF-8, but JSON can hold one, and so can an id.
+    text = "\0".join(map(str, parts)).encode(errors="surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest())
 
 
@@ -28,11 +32,13 @@ def jitter_of(
     """
     if not jitter:
         return timedelta(0)
+    if isinstance(jitter, float) and not isfinite(jitter):
+        raise InvalidSchedule("jitter", jitter, "must be a finite number of seconds")
     micros = jitter // _MICROSECOND if isinstance(jitter, timedelta) else round(jitter * MICRO)
     micros = min(micros, FIFTY_YEARS * MICRO if gap is None else gap // _MICROSECOND)
     if micros <= 0:
         return timedelta(0)
-    return timedelta(microseconds=draw("jitter", schedule_id, due_at.astimezone(UTC).isoformat()) % micros)
+    return timedelta(microseconds=draw("jitter", schedule_id, utc(due_at).isoformat()) % micros)
 
 
 def actual_at(trigger: Trigger, schedule_id: str, due_at: datetime, jitter: float | timedelta | None) -> datetime:
@@ -40,7 +46,7 @@ def actual_at(trigger: Trigger, schedule_id: str, due_at: datetime, jitter: floa
 
     A due time within the last ``jitter`` of year 9999 is sent at once.
     """
-    due = due_at.astimezone(UTC)
+    due = utc(due_at)
     if not jitter:
         return due
     following = trigger.next_after(due)

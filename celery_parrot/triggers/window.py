@@ -18,8 +18,8 @@ from .zones import zone
 KEYS = frozenset({"start_hour", "end_hour", "fires_per_day", "seed"})
 _HOUR = 3_600
 _LAST_ORDINAL = date.max.toordinal()
-# A day inside the calendar, so that a window that wraps midnight begins within it.
-_FIRST, _LAST = (2 - EPOCH_ORDINAL) * DAY, (_LAST_ORDINAL - EPOCH_ORDINAL) * DAY
+# From the second day of the calendar on, so that a window that wraps midnight begins within it, to its last second.
+_FIRST, _LAST = (2 - EPOCH_ORDINAL) * DAY, (_LAST_ORDINAL + 1 - EPOCH_ORDINAL) * DAY - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _FOLD = {
 }
 
 
-def clock_words(clock: WallClock) -> str:
+def _clock_words(clock: WallClock) -> str:
     """The zone and the DST class of ``clock``."""
     key = clock.zone.key
     if clock.zone.fixed:
@@ -30,7 +30,7 @@ def clock_words(clock: WallClock) -> str:
 
 def sentence(what: str, clock: WallClock) -> str:
     """``what`` with zone and DST class, as one sentence."""
-    return f"{what} ({clock_words(clock)})."
+    return f"{what} ({_clock_words(clock)})."
 
 
 def cron_words(expr: str, seconds: str, intersection: bool) -> str:

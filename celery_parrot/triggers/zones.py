@@ -21,13 +21,18 @@ from .instants import DAY, EPOCH, MAX_SECOND, MIN_SECOND
 
 _BLOCK = 31_556_952
 _STEP = 3 * DAY
-_FIXED = re.compile(r"UTC([+-])(\d\d):?(\d\d)", re.IGNORECASE)
+_NEAR = 2 * DAY
+_FIXED = re.compile(r"UTC([+-])([0-9]{2}):?([0-9]{2})", re.IGNORECASE)
+# What a host may hold besides the IANA zones: it means something else, or nothing, on the next one.
+_OF_THE_HOST = re.compile(r"localtime|posixrules|(?:posix|right)/.*")
 # Readings near the ends of the calendar do not fit a datetime; the offset there is that of two days inside.
 _FIRST, _LAST = MIN_SECOND + 2 * DAY, MAX_SECOND - 2 * DAY
 
 
 class Stretch(NamedTuple):
     """Instants ``start <= t < end`` (seconds since the epoch) that share one offset.
+
+    A stretch without a change at one end may be cut there, days away from any change.
 
     :ivar offset: seconds to add to UTC to get the local reading.
     :ivar before: the offset right before ``start``; ``after`` that from ``end`` on. Equal to ``offset`` where nothing
@@ -79,13 +84,28 @@ class Zone:
         if self._fixed is not None:
             return self._fixed
         number = second // _BLOCK
-        block = self._blocks.get(number)
-        if block is None:
-            block = self._blocks[number] = self._probe(number * _BLOCK)
+        block = self._block(number)
+        if second < block[0].start:
+            block = self._block(number - 1)
+        elif second >= block[-1].end:
+            block = self._block(number + 1)
         for stretch in block:
             if second < stretch.end:
                 return stretch
-        raise AssertionError("a block covers its year")
+        raise AssertionError("blocks meet without a hole")
+
+    def _block(self, number: int) -> tuple[Stretch, ...]:
+        block = self._blocks.get(number)
+        if block is None:
+            block = self._blocks[number] = self._probe(self._edge(number), self._edge(number + 1))
+        return block
+
+    def _edge(self, number: int) -> int:
+        """Where block ``number`` begins: at a change if one is near: no stretch is cut close to its real end."""
+        at = number * _BLOCK
+        low, high = at - _NEAR, at + _NEAR
+        known = self.offset(low)
+        return at if self.offset(high) == known else self._bisect(low, high, known)
 
     def offset(self, second: int) -> int:
         """Seconds that the local reading is ahead of UTC at ``second``."""
@@ -93,8 +113,7 @@ class Zone:
         offset = at.astimezone(self._info).utcoffset()
         return 0 if offset is None else offset.days * DAY + offset.seconds
 
-    def _probe(self, start: int) -> tuple[Stretch, ...]:
-        end = start + _BLOCK
+    def _probe(self, start: int, end: int) -> tuple[Stretch, ...]:
         edges = [(start, self.offset(start - 1), self.offset(start))]
         low, known = start, edges[0][2]
         while low < end - 1:
@@ -142,5 +161,7 @@ def _load(key: str) -> Zone:
         sign, hours, minutes = fixed.groups()
         if int(hours) < 24 and int(minutes) < 60:
             ahead = timedelta(hours=int(hours), minutes=int(minutes))
-            return Zone(key.upper(), timezone(ahead if sign == "+" else -ahead))
+            return Zone(f"UTC{sign}{hours}:{minutes}", timezone(ahead if sign == "+" else -ahead))
+    if _OF_THE_HOST.fullmatch(key):
+        raise LookupError(key)
     return Zone(key, ZoneInfo(key))

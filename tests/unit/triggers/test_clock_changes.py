@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
+from random import Random
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from celery_parrot.triggers import Trigger, build
+from celery_parrot.triggers import build
 
-from .witness import ZONES, Named, any_day, days_with_changes, scan
+from .walks import MICROSECOND, following, within, within_backwards
+from .witness import ZONES, Named, any_day, by_policy, days_with_changes, month_length, scan, weekday
 
 DAY = timedelta(days=1)
 MINUTE = timedelta(minutes=1)
-MICROSECOND = timedelta(microseconds=1)
+FULL = os.environ.get("PARROT_FULL") == "1"
 YEARS = {"Pacific/Apia": (2011, 2011), "America/Sao_Paulo": (2018, 2018), "Europe/Istanbul": (2016, 2016)}
 
 
@@ -56,12 +60,8 @@ def test_every_minute_of_both_days(zone: str) -> None:
 def dues(config: dict[str, object], begin: datetime, end: datetime, schedule_type: str = "cron") -> list[str]:
     """The due times in between as local readings with their offset."""
     trigger = build(schedule_type, config)
-    found: list[str] = []
-    due = trigger.next_after(begin - MICROSECOND)
-    while due is not None and due < end:
-        found.append(due.astimezone(ZoneInfo(str(config["tz"]))).strftime("%d %H:%M%z"))
-        due = trigger.next_after(due)
-    return found
+    info = ZoneInfo(str(config["tz"]))
+    return [due.astimezone(info).strftime("%d %H:%M%z") for due in within(trigger, begin, end)]
 
 
 BERLIN = "Europe/Berlin"
@@ -126,14 +126,7 @@ def test_calendar_types_are_wall(schedule_type: str, config: dict[str, object]) 
 
 
 def test_a_daily_nine_oclock_is_23_24_or_25_hours_apart() -> None:
-    trigger = build("daily", {"hour": 9, "tz": "America/New_York"})
-    due: datetime | None = datetime(2027, 1, 1, tzinfo=UTC)
-    found: list[datetime] = []
-    for _ in range(365):
-        assert due is not None
-        due = trigger.next_after(due)
-        assert due is not None
-        found.append(due)
+    found = following(build("daily", {"hour": 9, "tz": "America/New_York"}), datetime(2027, 1, 1, tzinfo=UTC), 365)
     steps = [(later - earlier) // timedelta(hours=1) for earlier, later in pairwise(found)]
     assert sorted(set(steps)) == [23, 24, 25]
     assert (steps.count(23), steps.count(25)) == (1, 1)
@@ -143,12 +136,12 @@ def test_continuous_runs_on_in_real_time() -> None:
     """DST-4: in New York 05:00Z to 07:00Z of 7 November 2027 is one hour twice, 14 March has its gap at 07:00Z."""
     quarter = build("cron", {"expr": "*/15 * * * *", "tz": "America/New_York"})
     t = datetime(2027, 11, 7, 5, tzinfo=UTC)
-    assert _walk(quarter, t - MICROSECOND, 8) == [t + n * timedelta(minutes=15) for n in range(8)]
+    assert following(quarter, t - MICROSECOND, 8) == [t + n * timedelta(minutes=15) for n in range(8)]
     t = datetime(2027, 3, 14, 6, 45, tzinfo=UTC)
     assert quarter.next_after(t) == t + timedelta(minutes=15)
     half = build("cron", {"expr": "30 * * * *", "tz": "America/New_York"})
     t = datetime(2027, 11, 7, 5, 30, tzinfo=UTC)
-    assert _walk(half, t - MICROSECOND, 2) == [t, t + timedelta(hours=1)]
+    assert following(half, t - MICROSECOND, 2) == [t, t + timedelta(hours=1)]
 
 
 def test_from_within_the_second_pass_the_answer_lies_ahead() -> None:
@@ -186,15 +179,6 @@ def test_a_time_that_never_exists_does_not_search_for_ever() -> None:
     assert sundays.latest_at(t) == datetime(2006, 3, 12, 7, 30, tzinfo=UTC)
 
 
-def _walk(trigger: Trigger, after: datetime, count: int) -> list[datetime]:
-    found: list[datetime] = []
-    due = trigger.next_after(after)
-    while due is not None and len(found) < count:
-        found.append(due)
-        due = trigger.next_after(due)
-    return found
-
-
 @pytest.mark.parametrize("policy", ["first", "last", "both"])
 def test_naive_instants_are_readings_under_the_same_policy(policy: str) -> None:
     hour = 1 if policy == "last" else 0
@@ -207,3 +191,55 @@ def test_naive_instants_are_readings_under_the_same_policy(policy: str) -> None:
         {"run_date": datetime.combine(date(2026, 5, 1), datetime.min.time()).replace(microsecond=7), "tz": BERLIN},
     )
     assert plain.next_after(SPRING) == datetime(2026, 4, 30, 22, microsecond=7, tzinfo=UTC)
+
+
+def test_a_change_right_after_new_year_in_universal_time_is_seen_from_before() -> None:
+    """Dhaka, 1 January 2010: the search takes a zone a year at a time, and the repeated hour spans two of them."""
+    trigger = build("daily", {"hour": 23, "minute": 45, "tz": "Asia/Dhaka", "dst_fold": "both"})
+    first = datetime(2009, 12, 31, 16, 45, tzinfo=UTC)
+    assert following(trigger, first - MICROSECOND, 2) == [first, first + timedelta(hours=1)]
+
+
+def _wall(rng: Random, day: datetime) -> tuple[str, dict[str, object], Callable[[datetime], bool]]:
+    """A wall schedule of one of the calendar types and what it names, in our own words."""
+    hour, minute = rng.choice((0, 1, 2, 3, 23, rng.randint(0, 23))), rng.choice((0, 30, 45, 59))
+    time: dict[str, object] = {"hour": hour, "minute": minute}
+
+    def at(reading: datetime) -> bool:
+        return (reading.hour, reading.minute) == (hour, minute)
+
+    kind = rng.choice(("daily", "weekly", "monthly", "rrule"))
+    if kind == "weekly":
+        days = rng.sample(range(7), 4)
+        return kind, {**time, "day_of_week": days}, lambda reading: at(reading) and weekday(reading) in days
+    if kind == "monthly":
+        dates = rng.sample((-1, *range(1, 32)), 12)
+
+        def on(reading: datetime) -> bool:
+            length = month_length(reading)
+            long = reading.day == length and any(date > length or date == -1 for date in dates)
+            return at(reading) and (reading.day in dates or long)
+
+        return kind, {**time, "day": dates}, on
+    if kind == "rrule":
+        start = day.replace(tzinfo=None, hour=hour, minute=minute) - 400 * DAY
+        rule: dict[str, object] = {"rule": "FREQ=DAILY;INTERVAL=2", "dtstart": start.isoformat()}
+        return kind, rule, lambda reading: at(reading) and (reading.date() - start.date()).days % 2 == 0
+    return kind, time, at
+
+
+def test_every_policy_is_what_reading_the_clock_says() -> None:
+    rng = Random(20_266)
+    moved = 0
+    for _ in range(1_500 if FULL else 50):
+        zone = rng.choice(ZONES[:-1])
+        day = rng.choice(days_with_changes(zone, *2 * (rng.randint(1972, 2037),)) or [datetime(2010, 1, 1, tzinfo=UTC)])
+        gap, fold = rng.choice(("next_valid", "skip")), rng.choice(("first", "last", "both"))
+        kind, config, named = _wall(rng, day)
+        trigger = build(kind, {**config, "tz": zone, "dst_gap": gap, "dst_fold": fold})
+        begin, end = day - DAY, day + 3 * DAY
+        right = by_policy(named, zone, begin, end, gap, fold)
+        assert within(trigger, begin, end) == right, (trigger, begin)
+        assert within_backwards(trigger, begin, end) == right, (trigger, begin)
+        moved += any(not named(due.astimezone(ZoneInfo(zone)).replace(tzinfo=None)) for due in right)
+    assert moved

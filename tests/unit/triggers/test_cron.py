@@ -10,6 +10,8 @@ from celery_parrot.errors import InvalidSchedule
 from celery_parrot.triggers import build
 from celery_parrot.triggers.cron import Cron
 
+from .walks import following
+
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 
 
@@ -20,12 +22,7 @@ def cron(expr: str, **config: object) -> Cron:
 
 
 def dues(trigger: Cron, count: int, form: str = "%m-%d", start: datetime = START) -> list[str]:
-    found: list[str] = []
-    due = trigger.next_after(start)
-    while due is not None and len(found) < count:
-        found.append(due.strftime(form))
-        due = trigger.next_after(due)
-    return found
+    return [due.strftime(form) for due in following(trigger, start, count)]
 
 
 @pytest.mark.parametrize(
@@ -179,6 +176,7 @@ def test_a_leap_day_on_a_weekday_across_2100() -> None:
         ({"month": 3, "minute": 5}, "5 * * 3 *"),
         ({"minute": [0, 30], "hour": "9-17", "day_of_week": ["mon", "wed"]}, "0,30 9-17 * * mon,wed"),
         ({"minute": 0, "hour": 0, "day": 1, "month": "jan, jul"}, "0 0 1 jan,jul *"),
+        ({"minute": " 10 - 40 / 10 ", "hour": {9, 10}}, "10-40/10 9,10 * * *"),
         ({"minute": "0", "hour": "0", "day_of_month": "L", "month_of_year": 12, "day_of_week": None}, "0 0 l 12 *"),
     ],
 )
@@ -199,6 +197,11 @@ def test_separate_fields(config: dict[str, object], expr: str) -> None:
         ({"minute": 1.5}, "minute"),
         ({"minute": {"a": 1}}, "minute"),
         ({"minute": "  "}, "minute"),
+        ({"minute": "1 5"}, "minute"),
+        ({"minute": ["1 5", 7]}, "minute"),
+        ({"hour": b"\x01"}, "hour"),
+        ({"minute": [1] * 5_000}, "minute"),
+        ({"expr": "0 0 " + "1w," * 2_000 + "1 * *"}, "expr"),
         ({"minutes": 5}, "minutes"),
         ({"minute": 5, "seconds": "first"}, "seconds"),
         ({"expr": "* * * * *", "seconds": "first"}, "expr"),

@@ -97,40 +97,72 @@ def test_any_text_is_built_or_refused(text: str) -> None:
         assert trigger.describe()
 
 
+ODD = ("--5", "1 5", "٣", "1_0", "5\0", "\ud800", "nan", "1e999", "9" * 5_000, "*" * 5_000, "H", "@", "-", ",", "1,,2")
 junk = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=12) | st.sampled_from(ODD),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
     max_leaves=4,
 )
-KEYS = [
-    *(
-        "expr",
-        "minute",
-        "hour",
-        "second",
-        "day",
-        "month",
-        "day_of_week",
-        "day_of_month",
-        "month_of_year",
-        "seconds",
-        "n",
-    ),
-    *("offset", "weeks", "minutes", "on_short_month", "run_date", "fire_at_iso", "delay", "start_hour", "end_hour"),
-    *("fires_per_day", "event", "lat", "lon", "rule", "dtstart", "tz", "dst_gap", "dst_fold", "seed", "day_rule"),
-]
+# For every type a config that is right, and for each key what a complaint about its value may name.
+RIGHT: dict[str, dict[str, object]] = {
+    "interval": {"weeks": 0, "days": 0, "hours": 1, "minutes": 0, "seconds": 5, "offset": 1},
+    "every_n_hours": {"n": 6, "offset": 1},
+    "cron": {"expr": "5 9 * * *", "seconds": None, "day_rule": "crontab", "seed": "a"},
+    "crontab": {"minute": 5, "hour": 9, "day": 1, "month": 2, "day_of_week": "mon"},
+    "daily": {"hour": 9, "minute": 5, "second": 7},
+    "weekly": {"day_of_week": "mon", "hour": 9, "minute": 5, "second": 7},
+    "monthly": {"day": 31, "on_short_month": "skip", "hour": 9, "minute": 5, "second": 7},
+    "once": {"run_date": "2026-05-01T09:00"},
+    "one_shot_at": {"fire_at_iso": "2026-05-01T09:00"},
+    "relative_delay": {"delay": "5m"},
+    "random_within_window": {"start_hour": 9, "end_hour": 17, "fires_per_day": 3, "seed": "a"},
+    "solar": {"event": "sunrise", "lat": 52.5, "lon": 13.4},
+    "rrule": {"rule": "FREQ=DAILY", "dtstart": "2026-01-01T09:30"},
+}
+EVERY = {"tz": "Europe/Berlin", "dst_gap": "skip", "dst_fold": "both"}
+CRON_FIELDS = {"minute", "hour", "day_of_month", "month_of_year", "day_of_week"}
+NAMED = {
+    "expr": {"expr", *CRON_FIELDS},
+    "seconds": {"seconds", "expr"},
+    "day": {"day", "day_of_month"},
+    "month": {"month", "month_of_year"},
+    "start_hour": {"start_hour", "end_hour", "fires_per_day"},
+    "end_hour": {"end_hour", "fires_per_day"},
+    "run_date": {"run_date", "created_at"},
+    "day_of_week": {"day_of_week", "day_of_month"},
+    **{unit: {unit, "weeks", "days", "hours", "offset"} for unit in ("weeks", "days", "hours", "minutes", "n")},
+}
 
 
-@settings(max_examples=600)
-@given(
-    st.sampled_from(SCHEDULE_TYPES),
-    st.dictionaries(st.sampled_from(KEYS), junk, max_size=3),
-)
-def test_any_config_is_built_or_refused(schedule_type: str, config: dict[str, object]) -> None:
+@settings(max_examples=1_000)
+@given(st.data())
+def test_any_value_is_taken_or_refused_by_its_name(data: st.DataObject) -> None:
     """No input may raise anything but InvalidSchedule: a bad row must not stop the loop."""
+    schedule_type = data.draw(st.sampled_from(sorted(RIGHT)))
+    config = {**RIGHT[schedule_type], **EVERY}
+    key = data.draw(st.sampled_from(sorted(config)))
+    config[key] = data.draw(junk)
+    created = datetime(2026, 1, 1, tzinfo=UTC)
     try:
-        trigger = build(schedule_type, config, created_at=datetime(2026, 1, 1, tzinfo=UTC))
+        trigger = build(schedule_type, config, created_at=created)
     except InvalidSchedule as refused:
-        assert refused.field  # noqa: PT017
+        assert refused.field in NAMED.get(key, {key})  # noqa: PT017
     else:
-        assert trigger.latest_at(datetime(2026, 1, 1, tzinfo=UTC)) is None or trigger.describe()
+        assert build(*trigger.to_config()) == trigger
+        following, latest = trigger.next_after(created), trigger.latest_at(created)
+        assert following is None or following > created
+        assert latest is None or latest <= created
+
+
+def test_every_type_has_a_right_config() -> None:
+    assert RIGHT.keys() == set(SCHEDULE_TYPES) - {"daily_at"}
+    for schedule_type, config in RIGHT.items():
+        build(schedule_type, {**config, **EVERY}, created_at=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def test_a_window_on_the_last_day_of_the_calendar() -> None:
+    trigger = build("random_within_window", {"start_hour": 6, "end_hour": 8})
+    last = trigger.latest_at(LAST)
+    assert last is not None
+    assert LAST - last < timedelta(days=1)
+    assert trigger.next_after(last) is None

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from celery_parrot.errors import InvalidSchedule
-from celery_parrot.triggers import Bounded, Trigger, build
+from celery_parrot.triggers import Bounded, build
+
+from .walks import following, preceding
 
 CASES: dict[str, dict[str, Any]] = {
     case["id"]: case
@@ -21,24 +23,6 @@ CASES: dict[str, dict[str, Any]] = {
 
 def when(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
-
-
-def following(trigger: Trigger, after: datetime, count: int) -> list[datetime]:
-    found: list[datetime] = []
-    due = trigger.next_after(after)
-    while due is not None and len(found) < count:
-        found.append(due)
-        due = trigger.next_after(due)
-    return found
-
-
-def preceding(trigger: Trigger, before: datetime, count: int) -> list[datetime]:
-    found: list[datetime] = []
-    due = trigger.latest_at(before - timedelta(microseconds=1))
-    while due is not None and len(found) < count:
-        found.append(due)
-        due = trigger.latest_at(due - timedelta(microseconds=1))
-    return found
 
 
 def cases(*kinds: str) -> list[Any]:

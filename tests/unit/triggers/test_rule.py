@@ -8,10 +8,12 @@ from itertools import islice
 import pytest
 from dateutil.rrule import rrule, rrulestr
 
-from celery_parrot.errors import InvalidSchedule
 from celery_parrot.triggers import Trigger, build
+from celery_parrot.triggers.readings import Between, CalendarReadings
+from celery_parrot.triggers.rule import Rule
 
-MICROSECOND = timedelta(microseconds=1)
+from .walks import MICROSECOND, following, refusal
+
 RULES = [
     "FREQ=DAILY",
     "FREQ=DAILY;INTERVAL=3",
@@ -43,6 +45,8 @@ RULES = [
     "FREQ=SECONDLY;INTERVAL=3607",
     "FREQ=SECONDLY;INTERVAL=50;BYHOUR=3;BYMINUTE=10,40",
     "FREQ=MINUTELY;INTERVAL=3;COUNT=40",
+    "FREQ=YEARLY;BYHOUR=1,9;BYDAY=MO,FR;BYSETPOS=2,-1",
+    "FREQ=DAILY;INTERVAL=30;BYMONTH=2;BYHOUR=4,5;COUNT=9",
     "FREQ=DAILY;UNTIL=20220401T000000",
     "FREQ=DAILY;UNTIL=20220401T093000Z",
 ]
@@ -125,6 +129,27 @@ def first(trigger: Trigger) -> datetime | None:
         ({"rule": "FREQ=DAILY;COUNT=20000", "dtstart": "2026-01-01"}, "rule"),
         ({"rule": "FREQ=DAILY;COUNT=-1", "dtstart": "2026-01-01"}, "rule"),
         ({"rule": "FREQ=DAILY;COUNT=5"}, "dtstart"),
+        ({"rule": "FREQ=YEARLY;COUNT=600", "dtstart": "2026-01-01"}, "rule"),
+        ({"rule": "FREQ=HOURLY;BYHOUR=30"}, "rule"),
+        ({"rule": "FREQ=MINUTELY;BYHOUR=24,3"}, "rule"),
+        ({"rule": "FREQ=SECONDLY;BYSECOND=60"}, "rule"),
+        ({"rule": "FREQ=HOURLY;BYMONTHDAY=100000000000"}, "rule"),
+        ({"rule": "FREQ=HOURLY;BYMONTHDAY=99999999"}, "rule"),
+        ({"rule": "FREQ=HOURLY;BYMONTHDAY=0,1"}, "rule"),
+        ({"rule": "FREQ=HOURLY;BYMONTH=0,1"}, "rule"),
+        ({"rule": "FREQ=YEARLY;BYMONTH=13;BYDAY=1MO"}, "rule"),
+        ({"rule": "FREQ=YEARLY;BYEASTER=500"}, "rule"),
+        ({"rule": "FREQ=YEARLY;BYDAY=100MO"}, "rule"),
+        ({"rule": "FREQ=MONTHLY;BYDAY=6MO"}, "rule"),
+        ({"rule": "FREQ=WEEKLY;BYDAY=1MO"}, "rule"),
+        ({"rule": "FREQ=DAILY;BYDAY=MO;BYWEEKDAY=TU"}, "rule"),
+        ({"rule": "FREQ=DAILY;INTERVAL=999999"}, "rule"),
+        ({"rule": "FREQ=DAILY;INTERVAL=1_0"}, "rule"),
+        ({"rule": "FREQ=DAILY;INTERVAL=٣"}, "rule"),
+        ({"rule": "DTSTART:20260101\nDTSTART:20260102\nRRULE:FREQ=DAILY"}, "rule"),
+        ({"rule": "DTSTART:99991231T235959Z\nRRULE:FREQ=DAILY", "tz": "Asia/Tokyo"}, "rule"),
+        ({"rule": "FREQ=DAILY", "dtstart": "0001-01-01T00:00:00Z", "tz": "America/New_York"}, "dtstart"),
+        ({"rule": "FREQ=DAILY;BYMONTHDAY=" + "1," * 5_000 + "1"}, "rule"),
         ({"rule": "FREQ=DAILY\nEXDATE:20260101T000000"}, "rule"),
         ({"rule": "RRULE:FREQ=DAILY\nRRULE:FREQ=WEEKLY"}, "rule"),
         ({"rule": f"FREQ=DAILY;BYHOUR=1,2;BYMINUTE={','.join(map(str, range(60)))}"}, "rule"),
@@ -133,20 +158,75 @@ def first(trigger: Trigger) -> datetime | None:
     ],
 )
 def test_refused(config: dict[str, object], field: str) -> None:
-    with pytest.raises(InvalidSchedule, match=r"\w") as refused:
-        build("rrule", config)
-    assert refused.value.field == field
+    assert refusal("rrule", config).field == field
 
 
 def test_a_sub_daily_rule_is_continuous_and_a_daily_one_is_wall() -> None:
     begin = datetime(2026, 10, 24, 23, 59, tzinfo=UTC)
     hourly = build("rrule", {"rule": "FREQ=MINUTELY;INTERVAL=30", "tz": "Europe/Berlin"})
-    found: list[datetime] = []
-    due = hourly.next_after(begin)
-    while due is not None and len(found) < 5:
-        found.append(due)
-        due = hourly.next_after(due)
+    found = following(hourly, begin, 5)
     assert found == [begin + timedelta(minutes=1 + 30 * n) for n in range(5)]
     daily = build("rrule", {"rule": "FREQ=DAILY;BYHOUR=2;BYMINUTE=30", "tz": "Europe/Berlin"})
     assert daily.next_after(begin) == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
     assert daily.next_after(datetime(2026, 10, 25, 0, 30, tzinfo=UTC)) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("rule", "start"),
+    [
+        ("FREQ=HOURLY;INTERVAL=3;BYHOUR=14", datetime(2026, 1, 1, 2)),  # noqa: DTZ001 - a reading
+        ("FREQ=MINUTELY;INTERVAL=20;BYMINUTE=44", datetime(2026, 1, 1, 0, 4)),  # noqa: DTZ001
+        ("FREQ=SECONDLY;INTERVAL=15;BYSECOND=53", datetime(2026, 1, 1, 0, 0, 8)),  # noqa: DTZ001
+    ],
+)
+def test_whether_a_rule_is_empty_depends_on_its_start(rule: str, start: datetime) -> None:
+    """From 1970-01-01T00:00 none of them names a time."""
+    trigger = build("rrule", {"rule": rule, "dtstart": start.isoformat()})
+    right = [at.replace(tzinfo=UTC) for at in islice(rrulestr(rule, dtstart=start), 5)]
+    assert following(trigger, start.replace(tzinfo=UTC) - MICROSECOND, 5) == right
+    assert refusal("rrule", {"rule": rule}).field == "rule"
+
+
+@pytest.mark.parametrize("form", ["key", "line"])
+def test_a_start_without_an_offset_is_a_reading_even_where_it_does_not_exist(form: str) -> None:
+    """Daily at 02:30 from the day without 02:30: only that day is made up for at 03:00."""
+    config = {"rule": "FREQ=DAILY", "tz": "Europe/Berlin", "dtstart": "2026-03-29T02:30:00"}
+    if form == "line":
+        config = {"rule": "DTSTART:20260329T023000 RRULE:FREQ=DAILY", "tz": "Europe/Berlin"}
+    trigger = build("rrule", config)
+    found = following(trigger, datetime(2026, 3, 1, tzinfo=UTC), 2)
+    assert found == [datetime(2026, 3, 29, 1, tzinfo=UTC), datetime(2026, 3, 30, 0, 30, tzinfo=UTC)]
+    assert build(*trigger.to_config()) == trigger
+    assert build("rrule", {**config, "dst_gap": "skip"}).next_after(datetime(2026, 3, 1, tzinfo=UTC)) == found[1]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_an_end_beyond_the_calendar_is_no_end(zone: str) -> None:
+    endless = build("rrule", {"rule": "FREQ=DAILY;UNTIL=99991231T235959Z", "tz": zone})
+    t = datetime(2026, 1, 1, tzinfo=UTC)
+    assert endless.next_after(t) == build("rrule", {"rule": "FREQ=DAILY", "tz": zone}).next_after(t)
+
+
+def test_dateutil_is_asked_for_days_and_not_for_times() -> None:
+    """36,000 times a year would be expanded and kept for each year that is asked about."""
+    minutes = "0,6,12,18,24,30,36,42,48,54"
+    trigger = build("rrule", {"rule": f"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9;BYMINUTE={minutes}"})
+    assert isinstance(trigger, Rule)
+    between = trigger.clock.readings
+    assert isinstance(between, Between)
+    assert isinstance(between.within, CalendarReadings)
+    assert trigger.next_after(datetime(2031, 3, 1, 9, 54, tzinfo=UTC)) == datetime(2031, 3, 2, tzinfo=UTC)
+
+
+def test_a_long_wait_within_a_counted_rule_is_walked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listing 500 leap days took 2,000 expansions."""
+    made: list[object] = []
+
+    def counting(text: str, **more: object) -> object:
+        made.append(text)
+        return rrulestr(text, **more)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("celery_parrot.triggers.rule.rrulestr", counting)
+    config = {"rule": "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;COUNT=100", "dtstart": "2026-01-01"}
+    assert len(following(build("rrule", config), datetime(2026, 1, 1, tzinfo=UTC), 200)) == 100
+    assert len(made) == 1

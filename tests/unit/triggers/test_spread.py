@@ -168,3 +168,37 @@ def test_bounds() -> None:
     assert refused.value.field == "end_at"
     with pytest.raises(InvalidSchedule, match="time zone"):
         Bounded(daily.trigger, datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_an_id_that_has_no_utf8_is_hashed_too() -> None:
+    """JSON can hold half a surrogate pair."""
+    for config in ({"expr": "H H * * *"}, {"expr": "H H * * *", "seed": "\ud800"}):
+        assert build("cron", config, schedule_id="\udfff").next_after(START) is not None
+    assert jitter_of("\ud800", START, 60) != jitter_of("\ud801", START, 60)
+
+
+def test_a_naive_instant_is_refused_and_never_the_hosts_local_time() -> None:
+    naive, daily = START.replace(tzinfo=None), build("daily", {})
+    for asked in (
+        lambda: jitter_of("a", naive, 5),
+        lambda: actual_at(daily, "a", naive, None),
+        lambda: Bounded(daily).next_after(naive),
+        lambda: Bounded(daily).latest_at(naive),
+        lambda: daily.next_after(naive),
+        lambda: build("once", {"run_date": START}).latest_at(naive),
+    ):
+        with pytest.raises(TypeError, match=r"naive"):
+            asked()
+
+
+@pytest.mark.parametrize("jitter", [float("nan"), float("inf"), float("-inf")])
+def test_jitter_is_a_number(jitter: float) -> None:
+    with pytest.raises(InvalidSchedule, match="finite") as refused:
+        jitter_of("a", START, jitter)
+    assert refused.value.field == "jitter"
+
+
+def test_a_bound_is_a_datetime() -> None:
+    with pytest.raises(InvalidSchedule, match="must be a datetime") as refused:
+        Bounded(build("daily", {}), end_at="2026-01-01")  # type: ignore[arg-type]
+    assert refused.value.field == "end_at"

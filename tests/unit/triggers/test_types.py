@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from celery_parrot.errors import InvalidSchedule
 from celery_parrot.triggers import SCHEDULE_TYPES, Trigger, build
+
+from .walks import following, refusal
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 CREATED = datetime(2026, 5, 1, 12, 30, 15, 250_000, tzinfo=UTC)
@@ -19,25 +20,30 @@ NAMES = (
 
 
 def dues(trigger: Trigger, count: int, form: str = "%m-%d %H:%M", start: datetime = START) -> list[str]:
-    found: list[str] = []
-    due = trigger.next_after(start)
-    while due is not None and len(found) < count:
-        found.append(due.strftime(form))
-        due = trigger.next_after(due)
-    return found
+    return [due.strftime(form) for due in following(trigger, start, count)]
 
 
 def refused(schedule_type: str, config: dict[str, object], **more: object) -> str:
-    with pytest.raises(InvalidSchedule, match=r"\w") as caught:
-        build(schedule_type, config, **more)  # type: ignore[arg-type]
-    assert caught.value.reason
-    return caught.value.field
+    return refusal(schedule_type, config, **more).field
 
 
 def test_every_type_is_known() -> None:
     assert sorted(SCHEDULE_TYPES) == sorted(NAMES)
     assert refused("hourly", {}) == "schedule_type"
     assert refused("daily", []) == "schedule_config"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("bad", [[], {}, None, 5, True, float("nan"), b"daily", ("daily",)])
+def test_what_is_no_text_is_refused_wherever_text_belongs(bad: object) -> None:
+    assert refused(bad, {}) == "schedule_type"  # type: ignore[arg-type]
+    assert refused("daily", {}, schedule_id=bad) == "schedule_id"
+    assert refused("daily", {}, timezone=bad) == "timezone"
+    assert refused("daily", {}, timezone=bad, created_at=CREATED) == "timezone"
+
+
+@pytest.mark.parametrize("bad", ["2026-01-01", 5, True, [], START.date()])
+def test_the_instant_of_creation_is_a_datetime(bad: object) -> None:
+    assert refused("once", {}, created_at=bad) == "created_at"
 
 
 def test_interval_sums_its_units_from_1970() -> None:
@@ -85,6 +91,11 @@ def test_interval_shapes() -> None:
         ({"seconds": 5, "offset": 5}, "offset"),
         ({"seconds": 5, "offset": -1}, "offset"),
         ({"hour": 5}, "hour"),
+        ({"weeks": 10_000, "seconds": 1}, "weeks"),
+        ({"minutes": -1, "seconds": 5}, "minutes"),
+        ({"seconds": "1_0"}, "seconds"),
+        ({"seconds": "٣"}, "seconds"),
+        ({"seconds": "--5"}, "seconds"),
     ],
 )
 def test_interval_refuses(config: dict[str, object], field: str) -> None:
@@ -104,6 +115,8 @@ def test_daily() -> None:
     assert refused("daily", {"second": "x"}) == "second"
     assert refused("daily", {"hour": True}) == "hour"
     assert refused("daily", {"hour": 9.5}) == "hour"
+    for text in ("--5", "5-", "٣", "1_0", "9" * 5_000):
+        assert refused("daily", {"hour": text}) == "hour"
 
 
 @pytest.mark.parametrize(
@@ -127,9 +140,12 @@ def test_weekly(given: object, right: list[str]) -> None:
 def test_weekly_words_and_refusals() -> None:
     words = build("weekly", {"day_of_week": ["wed", "mon", 0], "hour": 9}).describe()
     assert words == "Every Sunday, Monday and Wednesday at 09:00 (UTC)."
-    bads: tuple[object, ...] = ("funday", [], 8, -1, True, 1.5, "fri#2", "5L", ["mon", None], {})
+    bads: tuple[object, ...] = ("funday", [], 8, -1, True, 1.5, "fri#2", "5L", ["mon", None], {}, {"mon": 1}, b"\x01")
     for bad in bads:
         assert refused("weekly", {"day_of_week": bad}) == "day_of_week"
+    # H would be the same day for everybody, as nothing is hashed here.
+    for text in ("H", "mon tue", "1 5", [1] * 5_000):
+        assert refused("weekly", {"day_of_week": text}) == "day_of_week"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +170,7 @@ def test_monthly_words_and_refusals() -> None:
     assert words == "On the 2nd, 23rd and last day of every month at 09:00 (UTC)."
     assert "in shorter months on the last day" in build("monthly", {"day": 31}).describe()
     assert "not in shorter months" in build("monthly", {"day": 31, "on_short_month": "skip"}).describe()
-    for bad in (0, 32, -2, [], "x", [1, 0], True, 1.5):
+    for bad in (0, 32, -2, [], "x", [1, 0], True, 1.5, {"1": 1}, b"\x01"):
         assert refused("monthly", {"day": bad}) == "day"
     assert refused("monthly", {"on_short_month": "first"}) == "on_short_month"
 
@@ -215,7 +231,9 @@ def test_relative_delay(delay: object, seconds: int) -> None:
     assert trigger.to_config() == ("once", {"run_date": due.isoformat()})
 
 
-@pytest.mark.parametrize("delay", [None, "", "soon", "-5m", -5, "5w", "5m extra", float("nan"), True, [5], "1e400"])
+@pytest.mark.parametrize(
+    "delay", [None, "", "soon", "-5m", -5, "5w", "5m extra", float("nan"), True, [5], "1e400", "٣m"]
+)
 def test_relative_delay_refuses(delay: object) -> None:
     assert refused("relative_delay", {"delay": delay}, created_at=CREATED) == "delay"
 

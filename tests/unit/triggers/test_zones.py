@@ -14,6 +14,7 @@ import pytest
 
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.triggers import build
+from celery_parrot.triggers.instants import DAY
 from celery_parrot.triggers.zones import _STEP, Zone, zone
 
 FIRST = -2_208_988_800  # 1900
@@ -57,6 +58,11 @@ def test_every_change_since_1970_is_found_in_every_zone() -> None:
                 stretch = here.stretch(instant)
                 assert (stretch.start, stretch.before, stretch.offset) == (instant, before, after), key
                 checked += 1
+                # A change is known from a day before it, also where two of the years that are probed meet in between.
+                earlier = here.stretch(instant - DAY)
+                assert earlier.end <= instant, key
+                assert earlier.after != earlier.offset, key
+                assert here.stretch(instant + DAY).before != here.stretch(instant + DAY).offset, key
     assert checked > 10_000
 
 
@@ -84,7 +90,12 @@ def test_stretches_meet_without_a_hole(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["Mars/Olympus", "", "Europe", "../etc/passwd", "UTC+25:00", "Europe/Berlin\0", "a" * 5000]
+    "key",
+    [
+        *("Mars/Olympus", "", "Europe", "../etc/passwd", "UTC+25:00", "Europe/Berlin\0", "a" * 5000, "\ud800"),
+        # Of the host, not of the tz database: another thing on each, and with leap seconds.
+        *("localtime", "posixrules", "right/UTC", "posix/Europe/Berlin", "UTC+٠٢:٠٠"),
+    ],
 )
 def test_unknown_zones_are_refused_by_name(key: str) -> None:
     with pytest.raises(InvalidSchedule, match="no such time zone") as refused:
@@ -114,6 +125,7 @@ def test_the_zone_is_the_configs_then_the_schedules() -> None:
             hours=18.25
         )
     assert build("daily", {"tz": "utc"}) == build("daily", {"tz": "UTC"})
+    assert build("daily", {"tz": "utc+0545"}) == build("daily", {"tz": "UTC+05:45"})
     assert build("daily", {"tz": None}, timezone="Asia/Tokyo") == build("daily", {"tz": "Asia/Tokyo"})
 
 

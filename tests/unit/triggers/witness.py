@@ -84,6 +84,30 @@ def scan(named: Named, zone: str, begin: datetime, end: datetime) -> Iterator[da
         at += MINUTE
 
 
+def by_policy(
+    named: Callable[[datetime], bool], zone: str, begin: datetime, end: datetime, gap: str, fold: str
+) -> list[datetime]:
+    """The due times of a wall schedule in ``begin <= t < end``: which instants show each reading, then the policy."""
+    info, margin = ZoneInfo(zone), timedelta(days=2)
+    shown: dict[datetime, list[datetime]] = {}
+    found: set[datetime] = set()
+    at = begin - margin
+    before = at.astimezone(info).replace(tzinfo=None) - MINUTE
+    while at < end + margin:
+        reading = at.astimezone(info).replace(tzinfo=None)
+        shown.setdefault(reading, []).append(at)
+        left_out = before + MINUTE
+        while gap == "next_valid" and left_out < reading:
+            if named(left_out):
+                found.add(at)
+            left_out += MINUTE
+        before, at = reading, at + MINUTE
+    for reading, instants in shown.items():
+        if named(reading):
+            found.update({"first": instants[:1], "last": instants[-1:], "both": instants}[fold])
+    return sorted(due for due in found if begin <= due < end)
+
+
 def days_with_changes(zone: str, first_year: int, last_year: int) -> list[datetime]:
     """The UTC midnights before each change of the zone's offset."""
     info = ZoneInfo(zone)
