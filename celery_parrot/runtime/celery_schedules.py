@@ -14,6 +14,7 @@ from typing import Any
 from celery.schedules import BaseSchedule, crontab, schedule, solar
 
 from celery_parrot.errors import InvalidSchedule
+from celery_parrot.runtime.stopping import contained
 from celery_parrot.triggers import Trigger, build
 from celery_parrot.triggers.instants import utc
 
@@ -22,6 +23,8 @@ FOREIGN = "celery"
 
 _ASKED = ("remaining_estimate", "remaining_delta", "is_due", "now")
 _MAX_STEPS = 100_000
+_SHORTEST = timedelta(seconds=0.1)
+"""As for intervals: an object that says "in a microsecond" must not flood the workers."""
 
 
 def to_spec(obj: object, app_timezone: str | tzinfo = "UTC") -> tuple[str, Mapping[str, Any]] | None:
@@ -172,14 +175,14 @@ class ForeignTrigger:
 
     def _step(self, due: datetime) -> datetime:
         try:
-            following = due + _remaining(self.schedule, due)
+            following = due + contained(lambda: _remaining(self.schedule, due))
         except Exception as error:
             raise InvalidSchedule(
                 "schedule", self.schedule, f"failed when asked: {type(error).__name__}: {error}"
             ) from error
         if following <= due:
             raise InvalidSchedule("schedule", self.schedule, "does not move forward: due again at once, for ever")
-        return following
+        return max(following, due + _SHORTEST)
 
 
 def _remaining(schedule: BaseSchedule, due: datetime) -> timedelta:

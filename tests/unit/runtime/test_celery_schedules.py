@@ -249,6 +249,16 @@ class Failing(schedule):
         raise ZeroDivisionError("nobody home")
 
 
+class Exiting(schedule):
+    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
+        raise SystemExit(5)
+
+
+class Hasty(schedule):
+    def remaining_estimate(self, last_run_at: datetime) -> timedelta:
+        return timedelta(microseconds=1)
+
+
 class FailingIsDue(BaseSchedule):
     def is_due(self, last_run_at: datetime) -> tuple[bool, float]:  # type: ignore[override]
         raise ZeroDivisionError("nobody home")
@@ -311,6 +321,13 @@ def test_a_foreign_chain_is_not_walked_again_each_time() -> None:
     assert EveryOther.asked - before < 10
 
 
+def test_the_due_times_of_a_foreign_schedule_are_a_tenth_of_a_second_apart_at_least() -> None:
+    """One that says "in a microsecond" would have ten million due times before any of them is late."""
+    trigger = to_trigger(Hasty(1), anchor=START)
+    assert trigger.next_after(START) == START + timedelta(seconds=0.1)
+    assert trigger.next_after(START + timedelta(seconds=0.1)) == START + timedelta(seconds=0.2)
+
+
 def test_a_foreign_schedule_without_remaining_estimate_is_asked_is_due() -> None:
     assert walk(to_trigger(OnlyIsDue(), anchor=START), START, 2) == [90, 180]
 
@@ -320,6 +337,7 @@ def test_a_foreign_schedule_without_remaining_estimate_is_asked_is_due() -> None
     [
         (Stuck(1), "does not move forward"),
         (Failing(1), "ZeroDivisionError: nobody home"),
+        (Exiting(1), r"called sys\.exit\(5\)"),
         (FailingIsDue(), "ZeroDivisionError: nobody home"),
         (NotANumber(), "ValueError"),
         (Uncopyable(1), "TypeError: one of a kind"),
