@@ -176,7 +176,8 @@ class Schedules:
     # --- change ---
 
     def update(self, name: str, /, version: int | None = None, **fields: Any) -> ScheduleView:
-        """Change these fields and no others, ``name`` among them. A change of *when* or ``enabled`` starts its due times anew from now.
+        """Change these fields and no others; ``name`` may be one. A change of *when* or ``enabled`` starts its due
+        times anew from now.
 
         :param version: the version that you read; if it is another now, nothing is written. Without it, your fields
             are put on top of whatever is there.
