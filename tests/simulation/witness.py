@@ -151,10 +151,6 @@ class Witness:
             if self.now - self._gap_end < self.timing.lease - _EPSILON:
                 self.history.wrong(self.now, f"{taker} takes {hold.key.text} before anybody may be judged")
             since = min(owned_at, self.now - self.timing.heartbeat - 1.5)
-            # An outage a little shorter than Timing.untouched is not noticed as one, so a living beat that was last
-            # heard just before it may be taken for dead. Admitted here; no harm where Start guards the fire.
-            if self.history.outage_within(since, self.now):
-                continue
             if life.well(since, self.now) and not self.history.broker_trouble_within(since, self.now):
                 self.history.wrong(self.now, f"{taker} takes {hold.key.text} from {hold.owner}, which is well")
 

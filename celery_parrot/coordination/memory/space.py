@@ -117,9 +117,11 @@ class Space:
         return self.now < self.quiet_until
 
     def touch(self) -> None:
-        """A call came in. After a silence of everybody nobody is judged for one lease time."""
-        if self.touched != BEGINNING and self.now - self.touched >= self.seconds(self.timing.untouched):
-            self.judge_from = max(self.judge_from, self.now + self.lease)
+        """A call came in. After a silence of everybody nobody is judged for one lease time; after half such a silence
+        for half of it, in which every living beat is heard again."""
+        silence, untouched = self.now - self.touched, self.seconds(self.timing.untouched)
+        if self.touched != BEGINNING and silence >= untouched / 2:
+            self.judge_from = max(self.judge_from, self.now + (self.lease if silence >= untouched else untouched / 2))
         self.touched = self.now
 
     def check(self, known: str) -> None:

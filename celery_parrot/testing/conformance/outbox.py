@@ -177,8 +177,17 @@ class Outbox(Conformance):
 
     def test_a_short_silence_is_no_outage(self, scene: Scene) -> None:
         scene.c.claims([])
-        scene.backend.advance(TIMING.untouched - 0.5)
+        scene.backend.advance(TIMING.untouched / 2 - 0.1)
         assert scene.sweep().reading.judging
+
+    def test_an_outage_too_short_to_count_makes_nobody_look_dead(self, scene: Scene) -> None:
+        hold = scene.pending(owner="b1")
+        scene.pass_time(0.9)
+        scene.backend.advance(TIMING.untouched - 0.5)
+        assert scene.sweep("b2").due == ()
+        scene.sweep("b1")
+        scene.pass_time(TIMING.untouched / 2)
+        assert hold not in scene.sweep("b2").due
 
     # --- leave ---
 

@@ -73,7 +73,7 @@ class Scene:
     def pass_time(self, seconds: float) -> None:
         """Let time pass while somebody keeps asking, so that nothing counts as an outage."""
         while seconds > 0:
-            step = min(seconds, 2.0)
+            step = min(seconds, 1.0)
             self.backend.advance(step)
             seconds -= step
             self.c.claims([])

@@ -84,10 +84,13 @@ local function read_common()
   common.changed = common.run_id ~= common.server and common.run_id ~= '' and common.server ~= ''
 end
 
--- A silence of everybody for conf.untouched: nobody is judged for one lease time.
+-- A silence of everybody for conf.untouched: nobody is judged for one lease time. After half such a silence for half of
+-- it, in which every living beat is heard again: an outage just too short to count must make nobody look dead.
 local function touch()
-  if common.touched > 0 and now - common.touched >= conf.untouched then
-    common.judge_from = math.max(common.judge_from, now + conf.lease)
+  local silence = now - common.touched
+  if common.touched > 0 and silence >= conf.untouched / 2 then
+    local respite = silence >= conf.untouched and conf.lease or math.floor(conf.untouched / 2)
+    common.judge_from = math.max(common.judge_from, now + respite)
   end
   redis.call('HSET', KEYS[1], 'epoch', common.epoch, 'run_id', common.run_id, 'touched', now,
     'judge_from', common.judge_from, 'quiet_until', common.quiet_until, 'remembered', common.remembered)
