@@ -6,6 +6,18 @@ A lost race is never an exception (it is a value); "I could not ask" always is.
 from __future__ import annotations
 
 
+_SHOWN = 200
+
+
+def _shown(value: object) -> str:
+    """A value as an error shows it: whatever it is, a short line."""
+    try:
+        text = repr(value)
+    except Exception:  # of a number with thousands of digits, of lists in lists in lists
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … [cut]"
+
+
 class ParrotError(Exception):
     """Anything this library raises on purpose."""
 
@@ -36,7 +48,7 @@ class InvalidSchedule(ParrotError, ValueError):
 
     def __init__(self, field: str, value: object, reason: str) -> None:
         self.field, self.value, self.reason = field, value, reason
-        super().__init__(f"{field} = {value!r}: {reason}")
+        super().__init__(f"{field} = {_shown(value)}: {reason}")
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), (self.field, self.value, self.reason)
@@ -108,12 +120,12 @@ class TargetMissing(ParrotError):
 class StoreUnreachable(Unreachable):
     """One store could not be asked; the coordinator and the other stores may well be.
 
-    :ivar store: its name.
+    :ivar store: its name. :ivar reason: what it said.
     """
 
     def __init__(self, store: str, reason: str) -> None:
-        self.store = store
+        self.store, self.reason = store, reason
         super().__init__(f"store {store}: {reason}")
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
-        return type(self), (self.store, str(self))
+        return type(self), (self.store, self.reason)
