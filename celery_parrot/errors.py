@@ -5,7 +5,6 @@ A lost race is never an exception (it is a value); "I could not ask" always is.
 
 from __future__ import annotations
 
-
 _SHOWN = 200
 
 
