@@ -9,7 +9,7 @@ from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.ticker import Identity, Ticker, TickSettings
 from celery_parrot.model.fire import Namespace
 from celery_parrot.model.schedule import Kind
-from celery_parrot.protocols import Coordinator, EventSink, Message, ScheduleStore, Sender
+from celery_parrot.protocols import Coordinator, EventSink, Message, RowStore, ScheduleStore, Sender
 from celery_parrot.testing.clock import FakeClock
 from celery_parrot.testing.events import RecordingEvents
 from celery_parrot.testing.sender import RecordingSender
@@ -20,6 +20,7 @@ class ManualBeat:
 
     :param coordinator: any coordinator; share it between beats to see them agree.
     :param stores: where the schedules are.
+    :param rows: those of them whose rows decide.
     :ivar sender: what reached the broker: ``beat.sender.sent``.
     """
 
@@ -35,6 +36,7 @@ class ManualBeat:
         events: EventSink | None = None,
         settings: TickSettings | None = None,
         owner: str = "",
+        rows: Sequence[RowStore] = (),
     ) -> None:
         self.clock = clock
         self.sender = sender or RecordingSender()
@@ -49,6 +51,7 @@ class ManualBeat:
             events=self.events,
             identity=Identity(owner=self.owner, host="test", pid=0, version="test"),
             settings=settings or TickSettings(),
+            rows=rows,
         )
 
     @property
