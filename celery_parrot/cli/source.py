@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, tzinfo
@@ -21,6 +22,9 @@ from celery_parrot.runtime.backends import attached, sql_store
 from celery_parrot.runtime.clients import ATTRIBUTE, of_app
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.wiring import connect
+
+_ADDRESS = re.compile(r"^\w[\w+]*://\S*: ")
+"""How an error of the coordinator begins; the sentence around it names the address already."""
 
 
 class Source:
@@ -142,7 +146,7 @@ class Database:
         try:
             yield
         except Unreachable as error:
-            raise click.ClickException(f"{self.where} cannot be reached: {_cause(error)}.") from None
+            raise click.ClickException(_database_out_of_reach(self.where, error)) from None
         except ParrotError:
             raise
         except Exception as error:
@@ -181,9 +185,15 @@ def out_of_reach(source: Source, error: Unreachable) -> str:
     """One sentence, with the address once."""
     cause = str(error)
     if source.settings.database is not None and cause.startswith("database: "):
-        return f"The database at {source.settings.database} cannot be reached: {_cause(error)}."
-    cause = cause.removeprefix(f"{source.settings.redis}: ").rstrip(".")
+        return _database_out_of_reach(f"The database at {source.settings.database}", error)
+    cause = _ADDRESS.sub("", cause).rstrip(".")
     return f"{source.where} cannot be reached: {cause}."
+
+
+def _database_out_of_reach(where: str, error: Unreachable) -> str:
+    cause = _cause(error)
+    # A server that answers that there is no such table has been reached.
+    return f"{where} {'cannot be used' if 'db upgrade' in cause else 'cannot be reached'}: {cause}."
 
 
 def _cause(error: Unreachable) -> str:

@@ -69,7 +69,7 @@ def _days_and_time(key: str, convert: Callable[[str], object]) -> Callable[[str]
 
     def read(text: str) -> Mapping[str, Any]:
         words = text.split()
-        time: dict[str, Any] = _time(words.pop()) if ":" in words[-1] else {}
+        time: dict[str, Any] = _time(words.pop()) if words and ":" in words[-1] else {}
         days = [convert(day) for day in re.split(r"[\s,]+", " ".join(words)) if day]
         if not days:
             return time

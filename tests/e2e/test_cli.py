@@ -170,6 +170,8 @@ def test_next_and_preview_need_no_server(nowhere: Shop) -> None:
     assert "moved: 02:30 does not exist that day" in moved.stdout
     (once,) = nowhere.json("preview", "daily", '{"hour": 9}', "--tz", "Asia/Tokyo", "--count", "1")
     assert once["local"].endswith("T09:00:00+09:00")
+    fixed = nowhere.ask("preview", "daily", "9:00", "--tz", "UTC+05:45", "--count", "1")
+    assert "09:00:00 +05:45" in rows(fixed)[-1]
 
 
 @pytest.mark.parametrize(
@@ -195,6 +197,16 @@ def test_failures_are_one_sentence(nowhere: Shop, arguments: tuple[str, ...], sa
     assert last.startswith("Error: ")
     assert says in last
     assert "Traceback" not in result.stderr
+
+
+def test_the_address_is_named_once_and_without_its_password(make_shop: Callable[[str], Shop]) -> None:
+    """In the sentence, not in the cause as well."""
+    shop = make_shop(f"redis://:s3cret@127.0.0.1:{free_port()}/0")
+    for verb in ("beats", "list", "health"):
+        result = shop.ask(verb)
+        text = result.stdout + result.stderr
+        assert text.count("redis://") == 1, text
+        assert "s3cret" not in text
 
 
 def test_an_unknown_schedule_has_no_fires(shop: Shop) -> None:

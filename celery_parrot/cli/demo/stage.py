@@ -20,7 +20,9 @@ from celery_parrot.cli.demo.errors import DemoError
 from celery_parrot.cli.demo.examples import NAME, examples
 from celery_parrot.cli.demo.server import HOST, Server, free_port, listens, start_server
 from celery_parrot.cli.demo.watch import Watch
+from celery_parrot.cli.lazy import in_a_sentence
 from celery_parrot.clock import Clock, new_id
+from celery_parrot.errors import ConfigurationError, Unreachable
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator
 
@@ -107,6 +109,14 @@ class Stage:
     def _server(self) -> Server:
         if self._options.redis_url is None:
             return start_server(self.children, self._clock)
+        try:
+            coordinator = open_coordinator(self._options.redis_url, self.namespace.name)
+            coordinator.beats()
+            coordinator.close()
+        except ConfigurationError as error:
+            raise DemoError(f"--redis-url {error.value}: {error.reason}. {error.fix}") from None
+        except Unreachable as error:
+            raise DemoError(f"The server of --redis-url cannot be reached: {error}.") from None
         return Server(self._options.redis_url, "yours", own=False)
 
     def _start_flower(self) -> None:
@@ -150,12 +160,19 @@ class Stage:
         try:
             self.children.end([*BEATS, WORKER, FLOWER], within=2)
             if self.server is not None and not self.server.own:
-                remove_traces(self.server.url, self.namespace)
+                self._remove_traces(self.server.url)
             if self._coordinator is not None:
                 self._coordinator.close()
         finally:
             self.children.close()
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _remove_traces(self, url: str) -> None:
+        try:
+            remove_traces(url, self.namespace)
+        except Exception as error:  # it went away meanwhile; what ended the demo is the news, not this
+            names = f"{self.namespace.prefix}* and {app_names.key_prefix(self.namespace.name)}*"
+            self._say(f"  server    the keys {names} may be left in it: {in_a_sentence(error)}")
 
 
 _WORKER_OPTIONS = (
@@ -191,8 +208,8 @@ def open_coordinator(url: str, name: str) -> Coordinator:
 
     from celery_parrot.cli.source import coordinator_of
 
-    app = Celery("demo-watch", broker=url, set_as_current=False)
-    app.conf.parrot_name = name
+    app = Celery("demo-watch", broker="memory://", set_as_current=False)
+    app.conf.update(parrot_name=name, parrot_redis_url=url)
     return coordinator_of(app)
 
 

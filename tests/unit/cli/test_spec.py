@@ -25,6 +25,7 @@ from celery_parrot.triggers import SCHEDULE_TYPES, build
         ("daily_at", "23:59:30", {"hour": 23, "minute": 59, "second": 30}),
         ("weekly", "mon,thu 9:30", {"day_of_week": ["mon", "thu"], "hour": 9, "minute": 30, "second": 0}),
         ("weekly", "fri", {"day_of_week": "fri"}),
+        ("weekly", "", {}),
         ("monthly", "1,-1 0:05", {"day": [1, -1], "hour": 0, "minute": 5, "second": 0}),
         ("once", "2030-01-01T09:00", {"run_date": "2030-01-01T09:00"}),
         ("one_shot_at", "2030-01-01T09:00", {"fire_at_iso": "2030-01-01T09:00"}),
