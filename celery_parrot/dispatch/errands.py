@@ -8,7 +8,6 @@ from functools import partial
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.stores import Stores
-from celery_parrot.errors import Unreachable
 from celery_parrot.protocols import Coordinator, Preparing, RowStore
 
 _CARRY_EVERY = 0.5
@@ -66,7 +65,7 @@ class Errands:
     def _ask(self, store: RowStore, call: Callable[[], object]) -> bool:
         try:
             call()
-        except Unreachable as exc:
+        except Exception as exc:  # what a database refuses for good, too, must not keep the reaper from its work
             self._stores.failed(store.name, exc)
             return False
         return True

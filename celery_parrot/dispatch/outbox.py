@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -34,7 +34,6 @@ from celery_parrot.protocols import (
     Waiting,
 )
 
-_CHUNK = 500
 # What is left of the heartbeat is what one publish may take (2 s of 3 s): what is begun in time ends before anybody may
 # take the claim.
 _SENDING_SHARE = 0.3
@@ -181,13 +180,7 @@ class Outbox:
         if not entries:
             return
         known = self._stores.definitions({fire.key.schedule_id for fire in entries})
-        self._drop(
-            [
-                (_hold(fire), Status.SKIPPED, "deleted")
-                for fire in entries
-                if fire.key.schedule_id not in known and self._is_deleted(fire, reply.reading.now)
-            ]
-        )
+        self._end_deleted([fire for fire in entries if fire.key.schedule_id not in known], reply.reading.now)
         mine = [fire for fire in entries if self._is_known(fire, known)]
         self._confirm_again([fire for fire in mine if fire.owner == self._owner and identity(fire) in self._sent])
         mine = [fire for fire in mine if fire.owner != self._owner or identity(fire) not in self._sent]
@@ -200,10 +193,18 @@ class Outbox:
         if fires:
             self._coordinator.confirm([_hold(fire) for fire in fires])
 
-    def _is_deleted(self, fire: Fire, now: datetime) -> bool:
+    def _end_deleted(self, strangers: Sequence[Fire], now: datetime) -> None:
+        """Those that a row refutes were never committed: they are discarded without an entry."""
+        broken = self._stores.broken({fire.key.schedule_id for fire in strangers if self._stores.shares(fire.store)})
+        deleted = self._proven([fire for fire in strangers if self._is_deleted(fire, broken, now)])
+        for fire in deleted:
+            self._tell(events.FIRE_SKIPPED, logging.WARNING, "not sent: deleted", fire, reason="deleted")
+        self._drop([(_hold(fire), Status.SKIPPED, "deleted") for fire in deleted])
+
+    def _is_deleted(self, fire: Fire, broken: Collection[str], now: datetime) -> bool:
         """A shared store that answers and does not have it has lost it; other code may know what ours does not."""
         if self._stores.shares(fire.store):
-            return fire.proof is None  # with one, its row is asked
+            return fire.key.schedule_id not in broken
         return now - fire.committed_at > _ORPHANED_AFTER
 
     def _is_known(self, fire: Fire, known: Mapping[str, Due]) -> bool:

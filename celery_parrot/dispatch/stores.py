@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from celery_parrot.model import events
 from celery_parrot.model.events import Event
-from celery_parrot.protocols import Due, EventSink, Mark, Registration, ScheduleStore
+from celery_parrot.protocols import Due, EventSink, Inspecting, Mark, Registration, ScheduleStore
 
 T = TypeVar("T")
 
@@ -49,6 +49,17 @@ class Stores:
         wanted = list(schedule_ids)
         pairs = self._gather(lambda store: list(store.definitions(wanted).items()))
         return dict(pairs)
+
+    def broken(self, schedule_ids: Iterable[str]) -> set[str]:
+        """Those that some store has although :meth:`definitions` leaves them out: they cannot be read or computed."""
+        wanted = list(schedule_ids)
+
+        def ask(store: ScheduleStore) -> list[str]:
+            if not wanted or not isinstance(store, Inspecting):
+                return []
+            return [id_ for id_, stored in zip(wanted, store.get(wanted), strict=True) if stored is not None]
+
+        return set(self._gather(ask))
 
     def registrations(self) -> list[Registration]:
         """Schedules whose mark is not known yet."""

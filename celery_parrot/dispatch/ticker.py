@@ -134,7 +134,7 @@ class Ticker:
             if self._attached:
                 self._coordinator.leave(self._identity.owner)
         except (Unreachable, MemoryLost):
-            pass
+            pass  # its heartbeat lapses in a few seconds, which tells the others the same
         self._sender.close()
 
     def health(self) -> Health:

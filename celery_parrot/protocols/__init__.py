@@ -8,6 +8,7 @@ from celery_parrot.protocols.coordinator import Coordinator
 from celery_parrot.protocols.editing import (
     Change,
     DefinitionStore,
+    Inspecting,
     Page,
     State,
     Stored,
@@ -86,6 +87,7 @@ __all__ = [
     "FinishVerdict",
     "Grant",
     "Hold",
+    "Inspecting",
     "Lease",
     "Ledger",
     "Limit",

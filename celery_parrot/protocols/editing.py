@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from celery_parrot.model.fire import FireRecord
 from celery_parrot.model.schedule import Schedule
@@ -66,6 +66,15 @@ class Page:
 
     items: tuple[Stored, ...]
     after: str = ""
+
+
+@runtime_checkable
+class Inspecting(Protocol):
+    """Capability of a schedule store: show what it has, also what it cannot read or compute."""
+
+    def get(self, names_or_ids: Sequence[str]) -> Sequence[Stored | None]:
+        """Each by name or id."""
+        ...
 
 
 class DefinitionStore(Protocol):

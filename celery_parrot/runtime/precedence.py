@@ -10,7 +10,7 @@ from celery_parrot.clock import Clock
 from celery_parrot.errors import Unreachable
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.planning import next_sending
-from celery_parrot.protocols import Due, Mark, Registration, ScheduleStore, Stored
+from celery_parrot.protocols import Due, Inspecting, Mark, Registration, ScheduleStore, Stored
 from celery_parrot.stores.memory import CodeStore
 
 Taken = Callable[[Collection[str]], Collection[str]]
@@ -64,6 +64,11 @@ class Outranked(ScheduleStore):
 
     def definitions(self, schedule_ids: Sequence[str]) -> Mapping[str, Due]:
         return self._store.definitions([id_ for id_ in schedule_ids if not self._in_code([id_])])
+
+    def get(self, names_or_ids: Sequence[str]) -> Sequence[Stored | None]:
+        """Of a store that does not show what it has, nothing."""
+        store = self._store
+        return store.get(names_or_ids) if isinstance(store, Inspecting) else [None] * len(names_or_ids)
 
     def registrations(self) -> Sequence[Registration]:
         return [one for one in self._store.registrations() if not self._in_code([one.schedule_id])]
