@@ -9,8 +9,9 @@ Every coordinator call also
 
 * returns or carries a :class:`Reading`, taken by the coordinator's own clock;
 * touches one common key. A call that finds it untouched for :attr:`Timing.untouched` seconds sets ``judge_from`` to
-  now + one lease time; untouched for half of that, to now + half of that, in which every living beat is heard again.
-  Before ``judge_from`` no call, Start included, treats a lease, a heartbeat, an age or a deadline as lapsed;
+  now + one lease time. Before ``judge_from`` no call, Start included, treats a lease, a heartbeat, an age or a
+  deadline as lapsed. Found untouched for half of that, no heartbeat or age of a claim is judged for another half, in
+  which every living beat is heard again;
 * compares the epoch the process knows with the stored one, and the server's identity with the one the epoch was
   made on. A process that knows none yet (it has not attached) adopts the stored one, as :meth:`Coordinator.attach`.
 """

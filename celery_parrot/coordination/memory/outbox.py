@@ -171,7 +171,7 @@ def takeable(space: Space, claim: Claim, who: str) -> bool:
         return True
     if claim.fire.owner == who and age >= retry_pause(space, claim.fire.tries):
         return True  # its own: no judgement of anybody, so no need to wait for judge_from
-    if not space.judging:
+    if not space.judging or space.now < space.beats_from:
         return False
     return not space.alive(claim.fire.owner) or age >= space.seconds(space.timing.takeover_after)
 

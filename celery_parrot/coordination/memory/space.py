@@ -81,6 +81,7 @@ class Space:
         self.made_on = ""
         self.touched = BEGINNING
         self.judge_from = BEGINNING
+        self.beats_from = BEGINNING  # as judge_from, of beats and the claims they own
         self.quiet_until = BEGINNING
         self.remembered = False
         self.mirror_of: datetime | None = None  # the freshest memory that was put back in this epoch
@@ -118,10 +119,12 @@ class Space:
 
     def touch(self) -> None:
         """A call came in. After a silence of everybody nobody is judged for one lease time; after half such a silence
-        for half of it, in which every living beat is heard again."""
+        no beat is for half of it, in which every living one is heard again."""
         silence, untouched = self.now - self.touched, self.seconds(self.timing.untouched)
-        if self.touched != BEGINNING and silence >= untouched / 2:
-            self.judge_from = max(self.judge_from, self.now + (self.lease if silence >= untouched else untouched / 2))
+        if self.touched != BEGINNING and silence >= untouched:
+            self.judge_from = max(self.judge_from, self.now + self.lease)
+        elif self.touched != BEGINNING and silence >= untouched / 2:
+            self.beats_from = max(self.beats_from, self.now + untouched / 2)
         self.touched = self.now
 
     def check(self, known: str) -> None:

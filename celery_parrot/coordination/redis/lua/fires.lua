@@ -343,7 +343,7 @@ local function takeable(c, who)
   if c.owner == who and age >= math.min(2 ^ math.min(c.tries, 30) * 1000, conf.retry_cap) then
     return true
   end
-  if not judging() then
+  if not judging() or now < common.beats_from then
     return false
   end
   return not alive(c.owner) or age >= conf.takeover

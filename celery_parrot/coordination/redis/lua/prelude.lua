@@ -73,27 +73,31 @@ local function server_id()
 end
 
 local function read_common()
-  local raw = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'touched', 'judge_from', 'quiet_until', 'remembered')
+  local raw = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'touched', 'judge_from', 'quiet_until', 'remembered',
+    'beats_from')
   common.epoch = raw[1] or ''
   common.run_id = raw[2] or ''
   common.touched = tonumber(raw[3] or '0')
   common.judge_from = tonumber(raw[4] or '0')
   common.quiet_until = tonumber(raw[5] or '0')
   common.remembered = raw[6] or ''
+  common.beats_from = tonumber(raw[7] or '0')
   common.server = server_id()
   common.changed = common.run_id ~= common.server and common.run_id ~= '' and common.server ~= ''
 end
 
--- A silence of everybody for conf.untouched: nobody is judged for one lease time. After half such a silence for half of
--- it, in which every living beat is heard again: an outage just too short to count must make nobody look dead.
+-- A silence of everybody for conf.untouched: nobody is judged for one lease time. After half such a silence no beat is
+-- for half of it, in which every living one is heard again: an outage just too short to count makes nobody look dead.
 local function touch()
   local silence = now - common.touched
-  if common.touched > 0 and silence >= conf.untouched / 2 then
-    local respite = silence >= conf.untouched and conf.lease or math.floor(conf.untouched / 2)
-    common.judge_from = math.max(common.judge_from, now + respite)
+  if common.touched > 0 and silence >= conf.untouched then
+    common.judge_from = math.max(common.judge_from, now + conf.lease)
+  elseif common.touched > 0 and silence >= conf.untouched / 2 then
+    common.beats_from = math.max(common.beats_from, now + math.floor(conf.untouched / 2))
   end
   redis.call('HSET', KEYS[1], 'epoch', common.epoch, 'run_id', common.run_id, 'touched', now,
-    'judge_from', common.judge_from, 'quiet_until', common.quiet_until, 'remembered', common.remembered)
+    'judge_from', common.judge_from, 'beats_from', common.beats_from, 'quiet_until', common.quiet_until,
+    'remembered', common.remembered)
   redis.call('PEXPIRE', KEYS[1], conf.keep)
   if common.new then -- not before: a script that has deleted may write beyond the server's memory limit
     redis.call('HDEL', KEYS[1], 'mirror_of')
