@@ -31,7 +31,7 @@ class ConfigurationError(ParrotError, ValueError):
 
     def __init__(self, key: str, value: object, reason: str, fix: str) -> None:
         self.key, self.value, self.reason, self.fix = key, value, reason, fix
-        super().__init__(f"{key} = {value!r}: {reason}. {fix}")
+        super().__init__(f"{key} = {_shown(value)}: {reason}. {fix}")
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), (self.key, self.value, self.reason, self.fix)

@@ -24,9 +24,10 @@ ENVIRONMENT: Mapping[str, str] = {
 """Environment names that are read when a setting is absent."""
 
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
-_CREDENTIALS = re.compile(r"(://[^:/@\s'\"]*):[^\s'\";,]*@")
-_SECRET_QUERY = re.compile(r"(?i)([?&][a-z_]*(?:password|secret|token)[a-z_]*=)[^&\s'\"]*")
-_SECRET_NAME = re.compile(r"(?i)password|secret|token|credential")
+# A password may hold a comma or a semicolon; so does a list of URLs, between two of them.
+_CREDENTIALS = re.compile(r"(://[^:/@\s'\"]*):(?:(?![;,]\s*[a-z+]+://)[^\s'\"])*@")
+_SECRET_QUERY = re.compile(r"(?i)([?&][a-z_]*(?:passw(?:or)?d|secret|token)[a-z_]*=)[^&\s'\"]*")
+_SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|token|credential")
 
 
 def mask(text: str) -> str:
