@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from celery import Celery, signals
 
 from celery_parrot.clock import Clock, SystemClock
+from celery_parrot.dispatch.routing import HEADER
+from celery_parrot.instrumentation import LogEvents
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator, EventSink
 from celery_parrot.runtime.worker import registry
 from celery_parrot.runtime.worker.guard import run_of
-from celery_parrot.runtime.worker.headers import HEADER, scheduler_of
+from celery_parrot.runtime.worker.headers import scheduler_of
 from celery_parrot.runtime.worker.hooks import hook_app, hook_tasks
-from celery_parrot.runtime.worker.installed import Installed, LogEvents
+from celery_parrot.runtime.worker.installed import Installed
 
 __all__ = ["install"]
+
+LOGGER: Final = "celery_parrot.worker"
 
 
 def install(
@@ -52,7 +56,7 @@ def install(
         result_max_chars=result_max_chars,
         lease=lease,
         clock=clock or SystemClock(),
-        events=events or LogEvents(),
+        events=events or LogEvents(LOGGER),
     )
     before = registry.add(app, installed)
     if before is not None:

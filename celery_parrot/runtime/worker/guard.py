@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 
+from celery_parrot.dispatch.routing import HEADER
 from celery_parrot.errors import ParrotError, Unreachable
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import Delivery, Lease, StartVerdict
 from celery_parrot.runtime import current
+from celery_parrot.runtime.conf_source import mask
 from celery_parrot.runtime.worker import outcomes
-from celery_parrot.runtime.worker.headers import HEADER, outgoing, read_delivery, read_fire
+from celery_parrot.runtime.worker.headers import outgoing, read_delivery, read_fire
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.worker.installed import Installed
@@ -88,8 +90,9 @@ class Guard:
             if give_up is None:
                 give_up = clock.monotonic() + HOLD_AT_MOST
             elif clock.monotonic() > give_up:
-                logger.critical("fire %s is lost to this worker: %s", header.get("fire_id"), HeldTooLong.__doc__)
-                raise HeldTooLong(f"neither coordinator nor broker for {HOLD_AT_MOST:g} s: {error}")
+                told = f"neither coordinator nor broker for {HOLD_AT_MOST:g} s: {mask(repr(error))}"
+                logger.critical("fire %s is lost to this worker: %s", header.get("fire_id"), told)
+                raise HeldTooLong(told)
             clock.sleep(HOLD_PAUSE)
 
     def _ask(self, task: Any, header: Mapping[str, Any], delivery: Delivery) -> _Pause | None:
@@ -132,7 +135,7 @@ class Guard:
                 request, countdown=pause.seconds, retries=request.retries, headers=headers
             ).apply_async()
         except Exception as exc:
-            logger.warning("fire %s cannot be put back yet: %r", header.get("fire_id"), exc)
+            logger.warning("fire %s cannot be put back yet: %s", header.get("fire_id"), mask(repr(exc)))
             return exc
         return None
 

@@ -16,7 +16,6 @@ from celery_parrot.model.fire import FireKey, Origin
 from celery_parrot.protocols import Delivery
 from celery_parrot.runtime.current import CurrentFire
 
-HEADER: Final = "parrot"
 TOKEN: Final = "token"
 PUT_BACK: Final = "put_back"
 

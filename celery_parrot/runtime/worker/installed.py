@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from typing import Literal
 
 from celery_parrot.clock import Clock
-from celery_parrot.model.events import Event
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator, EventSink
 from celery_parrot.runtime.worker.guard import Guard
@@ -16,14 +14,6 @@ from celery_parrot.runtime.worker.parent import Parent
 from celery_parrot.runtime.worker.session import Session, Sessions
 
 Unreachable = Literal["hold", "run"]
-logger = logging.getLogger("celery_parrot.worker")
-
-
-class LogEvents:
-    """The default event sink: a log record each, its fields as the attribute ``data``."""
-
-    def emit(self, event: Event) -> None:
-        logger.log(event.level, "%s", event.text, extra={"event": event.name, "data": dict(event.fields)})
 
 
 class Installed:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery.exceptions import TaskRevokedError, Terminated, TimeLimitExceeded, WorkerLostError
 
+from celery_parrot.dispatch.routing import HEADER
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import WORKER_LOST, Delivery, Lease, Outcome
 from celery_parrot.runtime.results import format_error, format_result, unwrapped
-from celery_parrot.runtime.worker.headers import HEADER, TOKEN, read_delivery
+from celery_parrot.runtime.worker.headers import TOKEN, read_delivery
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.worker.installed import Installed

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from celery.worker.request import Request
 
 from celery_parrot.clock import new_id
-from celery_parrot.runtime.worker.headers import HEADER, TOKEN, scheduler_of
+from celery_parrot.dispatch.routing import HEADER
+from celery_parrot.runtime.worker.headers import TOKEN, scheduler_of
 from celery_parrot.runtime.worker.registry import find
 
 if TYPE_CHECKING:
