@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 LOCK_UNAVAILABLE = "lock_unavailable"
@@ -19,6 +20,7 @@ class Health:
     :ivar last_tick: monotonic stamp of the last tick that came to its end.
     :ivar now: the coordinator's clock, None before the first reading. ``skew``: seconds our wall clock is ahead.
     :ivar beats: living beats of this registered name, this one included.
+    :ivar failing: for how many seconds each store that cannot be asked has been out of reach, by its name.
     :ivar pending: entries in the outbox as last swept.
     """
 
@@ -30,3 +32,4 @@ class Health:
     beats: int
     pending: int
     reason: str = ""
+    failing: Mapping[str, float] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from celery_parrot.clock import Clock
 from celery_parrot.model import events
 from celery_parrot.model.events import Event
 from celery_parrot.protocols import Due, EventSink, Inspecting, Mark, Registration, ScheduleStore
@@ -17,15 +18,16 @@ T = TypeVar("T")
 class Stores:
     """Asks each store in turn; a schedule lives in exactly one of them."""
 
-    def __init__(self, stores: Sequence[ScheduleStore], emit: EventSink) -> None:
+    def __init__(self, stores: Sequence[ScheduleStore], emit: EventSink, clock: Clock) -> None:
         self._stores = tuple(stores)
-        self._events = emit
-        self._failing: dict[str, str] = {}
+        self._events, self._clock = emit, clock
+        self._failing: dict[str, float] = {}
 
     @property
-    def failing(self) -> Mapping[str, str]:
-        """Why each store that could not be asked last time failed, by its name."""
-        return dict(self._failing)
+    def failing(self) -> Mapping[str, float]:
+        """For how many seconds each store that could not be asked last time has failed, by its name."""
+        now = self._clock.monotonic()
+        return {name: now - since for name, since in self._failing.items()}
 
     def shares(self, name: str) -> bool:
         """Whether the definitions of this store are the same for every beat, and it answered when last asked."""
@@ -104,7 +106,7 @@ class Stores:
         if name not in self._failing:
             text = f"store {name} cannot be asked, its schedules wait: {type(exc).__name__}: {exc}"
             self._events.emit(Event(events.STORE_FAILED, logging.ERROR, text, {"store": name}))
-        self._failing[name] = f"{type(exc).__name__}: {exc}"
+            self._failing[name] = self._clock.monotonic()
 
     def _recovered(self, name: str) -> None:
         if self._failing.pop(name, None) is not None:

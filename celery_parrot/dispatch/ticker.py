@@ -92,7 +92,7 @@ class Ticker:
         self._coordinator, self._sender, self._router, self._clock = coordinator, sender, router, clock
         self._events, self._identity, self._settings = events, identity, settings
         self._time = Timekeeper(clock)
-        self._stores = Stores(stores, events)
+        self._stores = Stores(stores, events, clock)
         ledgers = Ledgers(SharedLedger(coordinator), _row_ledgers(coordinator, rows, router))
         self._outbox = Outbox(coordinator, ledgers, sender, router, self._stores, clock, events, identity.owner)
         self._committer = Committer(ledgers, self._stores, clock, events, identity.owner, settings.on_time)
@@ -160,6 +160,7 @@ class Ticker:
             beats=len(living),
             pending=len(self._outbox.mirror),
             reason=reason,
+            failing=self._stores.failing,
         )
 
     # -- a turn --
@@ -212,6 +213,7 @@ class Ticker:
             seen=self._clock.now(),
             skew=self._time.skew,
             tzdata=identity.tzdata,
+            failing=self._stores.failing,
         )
 
     def _register(self) -> None:

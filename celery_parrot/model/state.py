@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -40,6 +40,7 @@ class Beat:
     :ivar owner: an id per process start.
     :ivar seen: its last sign of life, coordinator's clock.
     :ivar skew: seconds its own wall clock is ahead of the coordinator's.
+    :ivar failing: for how many seconds each store that it cannot ask has been out of its reach, by the store's name.
     """
 
     owner: str
@@ -50,6 +51,7 @@ class Beat:
     seen: datetime
     skew: float = 0.0
     tzdata: str = ""
+    failing: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> Mapping[str, Any]:
         """The value stored under its owner in the ``beats`` hash."""
@@ -61,4 +63,5 @@ class Beat:
             "seen": self.seen.isoformat(),
             "skew": round(self.skew, 3),
             "tzdata": self.tzdata,
+            "failing": {name: round(seconds, 1) for name, seconds in self.failing.items()},
         }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -11,20 +13,26 @@ from celery_parrot.cli.output import show_json, verb
 
 if TYPE_CHECKING:
     from celery_parrot.cli.source import Source
+    from celery_parrot.model.state import Beat
 
 _PATIENCE = 0.4
 """Seconds until a coordinator that does not answer counts as out of reach: with the time that Python and Celery take to
 start, the whole stays under a second."""
 
+_STORE_PATIENCE = 30.0
+"""Seconds after which a store that a beat cannot ask makes the whole unhealthy."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """:ivar reason: why it is not healthy, one sentence; empty if it is."""
+    """:ivar failing: for how many seconds each store has been out of reach of some living beat, by its name.
+    :ivar reason: why it is not healthy, one sentence; empty if it is."""
 
     healthy: bool
     coordinator: str
     beats_alive: int = 0
     beats_silent: int = 0
+    failing: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -40,7 +48,8 @@ class Health:
 def health(ctx: click.Context, timeout: float, as_json: bool) -> None:
     """Say whether this scheduler is beating. Exit code 0 if so, else 1.
 
-    Needs no worker. Not healthy: no beat is alive, or the coordinator cannot be reached.
+    Needs no worker. Not healthy: no beat is alive, the coordinator cannot be reached, or a store has been out of reach
+    of a living beat for 30 s.
     """
     from celery_parrot.cli.source import open_source
 
@@ -50,7 +59,7 @@ def health(ctx: click.Context, timeout: float, as_json: bool) -> None:
         show_json(found)
     elif found.healthy:
         number = "1 beat is" if found.beats_alive == 1 else f"{found.beats_alive} beats are"
-        click.echo(f"ok: {number} alive, {found.coordinator} answers")
+        click.echo(f"ok: {number} alive, {found.coordinator} answers{_noted(found.failing)}")
     else:
         click.echo(f"not healthy: {found.reason}")
     ctx.exit(0 if found.healthy else 1)
@@ -64,7 +73,6 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
     """
     from threading import Thread
 
-    from celery_parrot.cli.commands.beats import is_alive
     from celery_parrot.cli.lazy import in_a_sentence
     from celery_parrot.cli.source import out_of_reach
     from celery_parrot.errors import Unreachable
@@ -78,12 +86,7 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
             reason = out_of_reach(source, error) if isinstance(error, Unreachable) else in_a_sentence(error)
             answers.append(Health(healthy=False, coordinator=source.where, reason=reason.rstrip(".")))
             return
-        alive = sum(is_alive(beat, now, source.heartbeat) for beat in found)
-        silent = len(found) - alive
-        reason = "" if alive else f"no beat of {source.name} is alive" + (f" ({silent} went silent)" if silent else "")
-        answers.append(
-            Health(healthy=alive > 0, coordinator=source.where, beats_alive=alive, beats_silent=silent, reason=reason)
-        )
+        answers.append(_judge(source, found, now))
 
     thread = Thread(target=look, daemon=True)
     thread.start()
@@ -92,3 +95,32 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
         return answers[0]
     reason = f"{source.where} did not answer within {patience:g} s"
     return Health(healthy=False, coordinator=source.where, reason=reason)
+
+
+def _judge(source: Source, found: Sequence[Beat], now: datetime) -> Health:
+    from celery_parrot.cli.commands.beats import is_alive
+
+    living = [beat for beat in found if is_alive(beat, now, source.heartbeat)]
+    silent = len(found) - len(living)
+    failing: dict[str, float] = {}
+    for beat in living:
+        for store, seconds in beat.failing.items():
+            failing[store] = max(seconds, failing.get(store, 0.0))
+    gone = sorted(store for store, seconds in failing.items() if seconds >= _STORE_PATIENCE)
+    reason = ""
+    if not living:
+        reason = f"no beat of {source.name} is alive" + (f" ({silent} went silent)" if silent else "")
+    elif gone:
+        reason = ", ".join(f"store {store} has been out of reach for {failing[store]:.0f} s" for store in gone)
+    return Health(
+        healthy=not reason,
+        coordinator=source.where,
+        beats_alive=len(living),
+        beats_silent=silent,
+        failing=failing,
+        reason=reason,
+    )
+
+
+def _noted(failing: Mapping[str, float]) -> str:
+    return "".join(f"; store {store} out of reach for {seconds:.0f} s" for store, seconds in sorted(failing.items()))

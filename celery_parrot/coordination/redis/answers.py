@@ -183,6 +183,7 @@ def beats_in(beats: Sequence[bytes], seen: Sequence[bytes]) -> tuple[Beat, ...]:
                 seen=from_ms(float(last[owner])),
                 skew=float(said["skew"]),
                 tzdata=said["tzdata"],
+                failing=dict(said.get("failing") or {}),
             )
         )
     return tuple(found)

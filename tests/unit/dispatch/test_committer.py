@@ -61,7 +61,7 @@ class Fixture:
         self.store = Faulty([every(60, "a"), every(60, "b")])
         self.coordinator = rig.coordinator
         self.coordinator.attach()
-        stores = Stores([self.store], self.sink)
+        stores = Stores([self.store], self.sink, rig.clock)
         ledgers = Ledgers(SharedLedger(self.coordinator))
         self.committer = Committer(ledgers, stores, rig.clock, self.sink, "B1", on_time=10.0)
         self.store.learn(self.coordinator.register(self.store.registrations()))

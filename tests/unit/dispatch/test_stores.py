@@ -12,7 +12,7 @@ from celery_parrot.dispatch.stores import Stores
 from celery_parrot.model import events
 from celery_parrot.protocols import Mark
 from celery_parrot.stores.memory import CodeStore
-from celery_parrot.testing import RecordingEvents
+from celery_parrot.testing import FakeClock, RecordingEvents
 from tests.simulation.rig import START, every
 
 KINDS = ("task",)
@@ -57,7 +57,7 @@ def _learned(stores: Stores) -> Stores:
 def test_all_stores_are_one(sink: RecordingEvents) -> None:
     """What is due, the earliest next instant, definitions and marks of both."""
     first, second = Flaky("one", every(60, "a")), Flaky("two", every(7, "b"))
-    stores = Stores([first, second], sink)
+    stores = Stores([first, second], sink, FakeClock())
     assert [one.schedule_id for one in stores.registrations()] == ["a", "b"]
     _learned(stores)
     assert [due.schedule.schedule_id for due in stores.due(NOW, KINDS, 10)] == ["a", "b"]
@@ -71,11 +71,13 @@ def test_all_stores_are_one(sink: RecordingEvents) -> None:
 def test_a_failing_store_never_stops_the_others(sink: RecordingEvents) -> None:
     """Reported when it begins and when it is over, not each time."""
     first, second = Flaky("one", every(60, "a")), Flaky("two", every(60, "b"))
-    stores = _learned(Stores([first, second], sink))
+    clock = FakeClock()
+    stores = _learned(Stores([first, second], sink, clock))
     first.error = OSError("disk")
     for _ in range(3):
         assert [due.schedule.schedule_id for due in stores.due(NOW, KINDS, 10)] == ["b"]
-    assert stores.failing == {"one": "OSError: disk"}
+        clock.advance(4)
+    assert stores.failing == {"one": 12.0}
     first.error = None
     assert len(stores.due(NOW, KINDS, 10)) == 2
     assert stores.failing == {}
@@ -85,7 +87,7 @@ def test_a_failing_store_never_stops_the_others(sink: RecordingEvents) -> None:
 
 def test_no_store_at_all(sink: RecordingEvents) -> None:
     """Nothing is due, now or ever."""
-    stores = Stores([], sink)
+    stores = Stores([], sink, FakeClock())
     assert stores.due(NOW, KINDS, 10) == []
     assert stores.next_due(KINDS) is None
     assert stores.remembered() == ([], [])
