@@ -33,7 +33,8 @@ class EitherWake:
                 self._threads.append(thread)
                 thread.start()
         woken = self._clock.wait(self._woken, seconds)
-        self._woken.clear()
+        if woken:  # else it may have been set since, and is the next wait's
+            self._woken.clear()
         return woken
 
     def wake(self) -> None:

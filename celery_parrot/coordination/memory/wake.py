@@ -30,7 +30,8 @@ class MemoryWake:
     def wait(self, seconds: float) -> bool:
         """Block for at most ``seconds``; true if woken."""
         woken = self._clock.wait(self._event, seconds)
-        self._event.clear()
+        if woken:  # else it may have been set since, and is the next wait's
+            self._event.clear()
         return woken
 
     def wake(self) -> None:

@@ -49,7 +49,8 @@ class SqlWake:
                     except self._lost:  # the connection is gone
                         self._disconnect()
             woken = self._clock.wait(self._event, seconds)
-            self._event.clear()
+            if woken:  # else it may have been set since, and is the next wait's
+                self._event.clear()
             return woken
 
     def _listen(self, seconds: float) -> bool:
@@ -81,9 +82,9 @@ class SqlWake:
         self._next_try = self._clock.monotonic() + _RETRY
         try:
             channel = self._find_channel()
+            self._lost = (OSError, ValueError, self._db.engine.dialect.loaded_dbapi.Error)
             connection = self._db.engine.raw_connection()
             self._driver = connection.driver_connection
-            self._lost = (OSError, ValueError, self._db.engine.dialect.loaded_dbapi.Error)
             connection.detach()
             with contextlib.closing(self._driver.cursor()) as cursor:
                 cursor.execute(f'LISTEN "{channel}"')
