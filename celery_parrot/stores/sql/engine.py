@@ -22,6 +22,7 @@ STATEMENT_TIMEOUT: Final = 10
 LOCK_TIMEOUT: Final = 5
 """Seconds to wait for a row that somebody else has locked."""
 
+_HOW = "Write it as driver://user:password@host:port/database."
 _TRIES = 6
 _FIRST_PAUSE = 0.01
 _DRIVERS = {
@@ -47,7 +48,7 @@ def masked(url: str | URL) -> str:
     """The URL without its secrets, for people to read."""
     try:
         parsed = make_url(url)
-    except exc.ArgumentError:
+    except (exc.ArgumentError, ValueError):
         return "(not a database URL)"
     hidden = {key: "***" for key in parsed.query if key.lower() in _SECRETS}
     return parsed.update_query_dict(hidden).render_as_string(hide_password=True)
@@ -61,6 +62,9 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None, *, bounded: 
     """
     try:
         parsed = make_url(url)
+    except (exc.ArgumentError, ValueError):  # whose text, in some releases, is the URL with all that is in it
+        raise ConfigurationError("parrot_database_url", masked(url), "cannot be read", _HOW) from None
+    try:
         if parsed.drivername in _DRIVERS:
             parsed = parsed.set(drivername=_DRIVERS[parsed.drivername])
         given = dict(options or {})
@@ -70,8 +74,13 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None, *, bounded: 
             settings.update(isolation_level="READ COMMITTED", pool_timeout=STATEMENT_TIMEOUT, pool_recycle=1800)
         engine = create_engine(parsed, connect_args=arguments, **{**settings, **given})
     except exc.ArgumentError as error:
+        raise ConfigurationError("parrot_database_url", masked(url), str(error), _HOW) from None
+    except TypeError as error:
         raise ConfigurationError(
-            "parrot_database_url", masked(url), str(error), "Write it as driver://user:password@host:port/database."
+            "parrot_database_options",
+            sorted(options or {}),
+            str(error).partition(".  ")[0],
+            "Use arguments of SQLAlchemy's create_engine.",
         ) from None
     except ImportError as error:
         extra = "mysql" if "mysql" in url.partition(":")[0] or url.startswith("mariadb") else "postgresql"
