@@ -116,7 +116,7 @@ class Stage:
         except ConfigurationError as error:
             raise DemoError(f"--redis-url {error.value}: {error.reason}. {error.fix}") from None
         except Unreachable as error:
-            raise DemoError(f"The server of --redis-url cannot be reached: {error}.") from None
+            raise DemoError(f"The server of --redis-url cannot be reached: {in_a_sentence(error)}") from None
         return Server(self._options.redis_url, "yours", own=False)
 
     def _start_flower(self) -> None:
