@@ -106,6 +106,13 @@ class Source:
             return default
         return number(self.label(key), value, zero=zero)
 
+    def days(self, key: str, default: float) -> float:
+        """A number of days, more than 0 and at most a century."""
+        found = self.number(key, default)
+        if found > _MOST_DAYS:
+            refuse(self.label(key), found, f"must be at most {_MOST_DAYS:,.0f} days", "Set fewer.")
+        return found
+
     def integer(self, key: str, default: int, *, least: int = 1) -> int:
         """A whole number of at least ``least``."""
         value = self.raw(key)
@@ -148,8 +155,15 @@ class Source:
         return value
 
 
+MOST = 1e9
+"""Thirty years in seconds. In milliseconds and added to an instant it still is a time that every backend can hold."""
+
+_MOST_DAYS = 36_500.0
+
+
 def number(key: str, value: object, *, zero: bool = False) -> float:
-    """``value`` as a finite number above 0 (from 0 on with ``zero``). Raises ConfigurationError naming ``key``."""
+    """``value`` as a number above 0 (from 0 on with ``zero``) and at most :data:`MOST`. Raises ConfigurationError
+    naming ``key``."""
     found: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
         found = float(value)
@@ -161,4 +175,6 @@ def number(key: str, value: object, *, zero: bool = False) -> float:
     least = "of at least 0" if zero else "above 0"
     if found is None or not math.isfinite(found) or found < 0 or (found == 0 and not zero):
         refuse(key, value, f"must be a number {least}", f"Set a number {least}, or remove it for the default.")
+    if found > MOST:
+        refuse(key, value, f"must be at most {MOST:,.0f}", "Set a smaller number, or remove it for the default.")
     return found

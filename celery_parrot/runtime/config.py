@@ -137,7 +137,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         run_now_lock_ttl=source.number("parrot_run_now_lock_ttl", 3600.0),
         max_consecutive_failures=source.integer("parrot_max_consecutive_failures", 3),
         result_max_chars=source.integer("parrot_result_max_chars", 4096, least=16),
-        history_days=source.number("parrot_history_days", 30.0),
+        history_days=source.days("parrot_history_days", 30.0),
         history_limit=source.integer("parrot_history_limit", 1000),
         unreachable=source.choice("parrot_unreachable", ("hold", "run"), "hold"),
         max_clock_skew=source.number("parrot_max_clock_skew", 5.0),
