@@ -32,15 +32,17 @@ COORDINATIONS = ("redis", "db", "none")
 NOT_YET = frozenset({
     "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
     "parrot_file_root", "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
+    "parrot_max_consecutive_failures", "parrot_run_now_lock_ttl", "parrot_reap_after", "parrot_reap_margin",
+    "parrot_share_delay",
 })  # fmt: skip
 
 KNOWN = NOT_YET | {
     "parrot_name", "parrot_coordination", "parrot_redis_url", "parrot_redis_db", "parrot_redis_options",
     "parrot_database_url", "parrot_database_schema", "parrot_database_options",
     "parrot_kinds", "parrot_exclusion_groups", "parrot_max_concurrent", "parrot_fire_lock_ttl",
-    "parrot_run_now_lock_ttl", "parrot_max_consecutive_failures", "parrot_on_time", "parrot_takeover_after",
-    "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
-    "parrot_share_delay", "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
+    "parrot_on_time", "parrot_takeover_after",
+    "parrot_lease_ttl", "parrot_reap_interval", "parrot_sync_interval",
+    "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
     "parrot_unreachable", "parrot_max_clock_skew",
 }  # fmt: skip
 """Every ``parrot_*`` setting there is."""
@@ -108,6 +110,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
     :raises ConfigurationError: for the first setting that cannot work.
     """
     source = Source(app, environ)
+    _check_timezone(app)
     address, database = redis_address(source), database_address(source)
     shared = sorted({*attached, *(["db"] if database else [])})
     coordination = source.choice("parrot_coordination", COORDINATIONS, "redis" if address else "none")
@@ -175,6 +178,15 @@ def _name(source: Source) -> str:
             "Choose a name such as 'billing', the same in every process of this scheduler.",
         )  # fmt: skip
     return value
+
+
+def _check_timezone(app: Celery) -> None:
+    """Celery looks its zone up late, wherever it is first needed, and says so there with a traceback."""
+    try:
+        _ = app.timezone
+    except Exception:
+        value = app.conf.timezone
+        refuse("timezone", value, "is no time zone", "Set an IANA name such as Europe/Madrid.")
 
 
 def _check_coordination(source: Source, coordination: str, address: RedisAddress | None) -> None:

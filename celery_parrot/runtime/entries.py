@@ -15,6 +15,7 @@ from celery.schedules import crontab
 
 from celery_parrot.errors import ConfigurationError, InvalidSchedule
 from celery_parrot.model.schedule import TASK_KIND, Schedule
+from celery_parrot.runtime.conf_source import closest
 from celery_parrot.runtime.config import DEFAULT_GRACE, Settings
 from celery_parrot.runtime.entry_fields import KEYS, policy_of, refuse_unknown, text_of
 from celery_parrot.runtime.entry_when import When, bind, when_of
@@ -217,7 +218,7 @@ def _odd(source: Source, schedule: Schedule, settings: Settings, when: When) -> 
     if schedule.kind != TASK_KIND and schedule.kind not in settings.kinds:
         found.append(
             f"{schedule.name}: kind {schedule.kind!r} is not in parrot_kinds; "
-            "this beat leaves it to beats that route it"
+            f"this beat leaves it to beats that route it. {closest(schedule.kind, settings.kinds)}".rstrip()
         )
     if when.from_start:
         found.append(

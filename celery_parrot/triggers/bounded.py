@@ -17,7 +17,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """``trigger`` from ``start_at`` to ``end_at``, both inclusive, by due time and before jitter. Rules BND-1, JIT-2.
+    """``trigger`` from ``start_at`` to ``end_at``, both inclusive, by due time and before jitter.
 
     :ivar start_at: UTC, given in any zone; None: from ever. ``end_at`` likewise; None: for ever.
     :raises InvalidSchedule: if ``end_at`` lies before ``start_at``.

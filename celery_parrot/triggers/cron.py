@@ -39,7 +39,7 @@ _YEAR_2000 = date(2000, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class Cron(ClockTrigger):
-    """Local readings that match a cron expression. Rules CRN-1 to CRN-4, DST-1 to DST-7.
+    """Local readings that match a cron expression.
 
     :ivar expr: five fields, six if ``seconds`` is given; lower case, single spaces, no macro.
     :ivar tz: the zone whose clock is read.

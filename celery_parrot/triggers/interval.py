@@ -20,7 +20,7 @@ _SHORTEST = MICRO // 10
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """``1970-01-01T00:00Z + offset + n × every``. Rules ANC-1 to ANC-4.
+    """``1970-01-01T00:00Z + offset + n × every``.
 
     :ivar every: microseconds between due times, 100 ms to 50 years.
     :ivar offset: microseconds, at least 0 and less than ``every``.

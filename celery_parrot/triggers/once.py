@@ -21,7 +21,7 @@ _SPAN = re.compile(rf"(?:{_PART.pattern})+")
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """That instant and no other, however late it is asked for. Rules ONE-4 and ONE-6.
+    """That instant and no other, however late it is asked for.
 
     :ivar run_date: UTC.
     """

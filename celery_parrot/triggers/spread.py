@@ -24,7 +24,7 @@ def draw(*parts: object) -> int:
 def jitter_of(
     schedule_id: str, due_at: datetime, jitter: float | timedelta | None, gap: timedelta | None = None
 ) -> timedelta:
-    """How much later than ``due_at`` a fire is sent: ``hash(id, due_at) mod min(jitter, gap)``. Rules JIT-1 and JIT-2.
+    """How much later than ``due_at`` a fire is sent: ``hash(id, due_at) mod min(jitter, gap)``.
 
     :param due_at: aware. :param jitter: seconds or a timedelta; None, 0 or less: none.
     :param gap: the time to the following due time; None if there is none.
@@ -42,7 +42,7 @@ def jitter_of(
 
 
 def actual_at(trigger: Trigger, schedule_id: str, due_at: datetime, jitter: float | timedelta | None) -> datetime:
-    """When the fire of ``due_at`` is sent, in UTC: from here lateness, grace and deadlines count (JIT-3).
+    """When the fire of ``due_at`` is sent, in UTC: from here lateness, grace and deadlines count.
 
     A due time within the last ``jitter`` of year 9999 is sent at once.
     """

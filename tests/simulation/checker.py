@@ -84,7 +84,7 @@ class Checker:
     def wrong(self, text: str) -> None:
         self._history.violations.append(text)
 
-    # -- every due time is decided once (CAT-2) --
+    # -- every due time is decided once --
 
     def due_times(self, definition: Definition) -> None:
         name, trigger = definition.schedule_id, definition.trigger

@@ -1,4 +1,4 @@
-"""Over any stretch of time every due time is exactly one of fired and not fired (CAT-2), however it is planned."""
+"""Over any stretch of time every due time is exactly one of fired and not fired, however it is planned."""
 
 from __future__ import annotations
 

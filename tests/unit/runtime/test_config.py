@@ -185,6 +185,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
     ({"parrot_lease_ttl": -1}, "parrot_lease_ttl", "above 0", "Set"),
     ({"parrot_takeover_after": "soon"}, "parrot_takeover_after", "number", "Set"),
     ({"parrot_takeover_after": float("inf")}, "parrot_takeover_after", "number", "Set"),
+    ({"timezone": "Europe/Madird"}, "timezone", "no time zone", "IANA"),
     ({"parrot_fire_lock_ttl": 1e18}, "parrot_fire_lock_ttl", "at most 1,000,000,000", "smaller"),
     ({"parrot_on_time": 1e300}, "parrot_on_time", "at most 1,000,000,000", "smaller"),
     ({"parrot_history_days": 1e8}, "parrot_history_days", "at most 36,500 days", "fewer"),

@@ -133,7 +133,7 @@ def test_a_daily_nine_oclock_is_23_24_or_25_hours_apart() -> None:
 
 
 def test_continuous_runs_on_in_real_time() -> None:
-    """DST-4: in New York 05:00Z to 07:00Z of 7 November 2027 is one hour twice, 14 March has its gap at 07:00Z."""
+    """In New York 05:00Z to 07:00Z of 7 November 2027 is one hour twice, 14 March has its gap at 07:00Z."""
     quarter = build("cron", {"expr": "*/15 * * * *", "tz": "America/New_York"})
     t = datetime(2027, 11, 7, 5, tzinfo=UTC)
     assert following(quarter, t - MICROSECOND, 8) == [t + n * timedelta(minutes=15) for n in range(8)]
@@ -145,7 +145,7 @@ def test_continuous_runs_on_in_real_time() -> None:
 
 
 def test_from_within_the_second_pass_the_answer_lies_ahead() -> None:
-    """DST-5: 06:10Z is 01:10 for the second time; 01:30 has been, the next one is tomorrow's."""
+    """06:10Z is 01:10 for the second time; 01:30 has been, the next one is tomorrow's."""
     trigger = build("daily", {"hour": 1, "minute": 30, "tz": "America/New_York"})
     inside = datetime(2027, 11, 7, 6, 10, tzinfo=UTC)
     assert trigger.next_after(inside) == datetime(2027, 11, 8, 6, 30, tzinfo=UTC)

@@ -127,7 +127,7 @@ def test_window_refuses(config: dict[str, object], field: str) -> None:
 
 @given(triggers(), instants(), st.floats(0, 10**6), st.text(max_size=5))
 def test_jitter_stays_before_the_next_due_time(trigger: Trigger, t: datetime, jitter: float, name: str) -> None:
-    """JIT-1 and JIT-2: never early, never as late as the jitter or the following due time, and its own due time's."""
+    """Never early, never as late as the jitter or the following due time, and its own due time's."""
     due = trigger.next_after(t)
     if due is None:
         return
