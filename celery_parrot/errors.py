@@ -14,7 +14,12 @@ def _shown(value: object) -> str:
         text = repr(value)
     except Exception:  # of a number with thousands of digits, of lists in lists in lists
         return f"<{type(value).__name__}>"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} … [cut]"
+    return shortened(text, _SHOWN)
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters of a text, and a mark where there were more."""
+    return text if len(text) <= most else f"{text[:most]} … [cut]"
 
 
 class ParrotError(Exception):

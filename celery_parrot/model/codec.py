@@ -33,7 +33,7 @@ _TEXTS = (
     "target",
     "name",
 )
-_POLICY = (
+POLICY_FIELDS: Final = (
     "missed",
     "misfire_grace",
     "catch_up_limit",
@@ -47,8 +47,9 @@ _POLICY = (
     "dst_gap",
     "dst_fold",
 )
+"""Those of the fields that are of a :class:`~celery_parrot.model.schedule.Policy`."""
 
-FIELDS: Final = (*_TEXTS, "schedule_config", "args", "kwargs", "enabled", "options", *_POLICY)
+FIELDS: Final = (*_TEXTS, "schedule_config", "args", "kwargs", "enabled", "options", *POLICY_FIELDS)
 """Every field a schedule may be given with."""
 
 
@@ -76,7 +77,7 @@ def from_fields(fields: Mapping[str, Any], *, base: Schedule | None = None, sche
         if name in fields:
             changes[name] = check(name, fields[name])
     merged = replace(base, **changes)
-    policy = {name: _POLICY_CHECKS[name](name, fields[name]) for name in _POLICY if name in fields}
+    policy = {name: _POLICY_CHECKS[name](name, fields[name]) for name in POLICY_FIELDS if name in fields}
     merged = replace(merged, policy=_zoned(replace(merged.policy, **policy), merged.timezone))
     return replace(merged, schedule_id=schedule_id or base.schedule_id or merged.name)
 
@@ -91,7 +92,7 @@ def to_fields(schedule: Schedule) -> dict[str, Any]:
         options=dict(schedule.options),
         schedule_config=dict(schedule.schedule_config),
     )
-    for name in _POLICY:
+    for name in POLICY_FIELDS:
         value = getattr(schedule.policy, name)
         fields[name] = value.isoformat() if isinstance(value, datetime) else value
     return fields

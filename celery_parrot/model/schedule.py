@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -103,3 +104,11 @@ class Kind:
     overlap: str | None = None
     misfire_grace: float | None = None
     declared: bool = True
+
+
+def as_uuid(schedule_id: str) -> str | None:
+    """An id in its usual form (36 characters), or None if it is no UUID. 32 hex digits are one, too."""
+    try:
+        return str(uuid.UUID(schedule_id))
+    except (ValueError, AttributeError, TypeError):
+        return None

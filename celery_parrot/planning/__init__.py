@@ -1,6 +1,25 @@
 """DECIDE: pure functions of definition, mark and now. No I/O, no clock."""
 
-from celery_parrot.planning.backlog import plan
-from celery_parrot.planning.timing import next_sending, sending_at, trigger_of
+from celery_parrot.planning.backlog import PAUSED, SUPERSEDED, plan
+from celery_parrot.planning.timing import (
+    EARLIEST,
+    following,
+    just_before,
+    next_sending,
+    one_shot,
+    sending_at,
+    trigger_of,
+)
 
-__all__ = ["next_sending", "plan", "sending_at", "trigger_of"]
+__all__ = [
+    "EARLIEST",
+    "PAUSED",
+    "SUPERSEDED",
+    "following",
+    "just_before",
+    "next_sending",
+    "one_shot",
+    "plan",
+    "sending_at",
+    "trigger_of",
+]

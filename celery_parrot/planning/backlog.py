@@ -22,6 +22,8 @@ BATCH = 10_000
 TOO_LATE = "too_late"
 COALESCED = "coalesced"
 CAPPED = "capped"
+SUPERSEDED = "superseded"
+PAUSED = "paused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.triggers import Bounded, Trigger, actual_at, build
+from celery_parrot.triggers.once import Once
+
+EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def trigger_of(schedule: Schedule) -> Trigger:
@@ -39,3 +43,25 @@ def next_sending(schedule: Schedule, trigger: Trigger, mark: datetime) -> dateti
     """The sending instant of the first due time after ``mark``, or None if nothing more will come."""
     due_at = trigger.next_after(mark)
     return None if due_at is None else sending_at(schedule, trigger, due_at)
+
+
+def following(schedule: Schedule, trigger: Trigger, mark: datetime, auto_count: int) -> datetime | None:
+    """As :func:`next_sending`; None also where it is not enabled, or ``max_fires`` is used up.
+
+    :param auto_count: how many automatic fires it has had.
+    """
+    most = schedule.policy.max_fires
+    if not schedule.enabled or (most is not None and auto_count >= most):
+        return None
+    return next_sending(schedule, trigger, mark)
+
+
+def one_shot(trigger: Trigger) -> datetime | None:
+    """The instant of a trigger that has only one."""
+    inner = trigger.trigger if isinstance(trigger, Bounded) else trigger
+    return inner.run_date if isinstance(inner, Once) else None
+
+
+def just_before(instant: datetime) -> datetime:
+    """The mark that leaves ``instant`` undecided, and nothing before it."""
+    return instant - timedelta(microseconds=1) if instant > EARLIEST else instant

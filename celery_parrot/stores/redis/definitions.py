@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from celery_parrot.errors import InvalidSchedule
+from celery_parrot.errors import InvalidSchedule, shortened
 from celery_parrot.model import codec
 from celery_parrot.model.schedule import Missed, Schedule
 from celery_parrot.planning import trigger_of
@@ -84,24 +83,12 @@ def encode(schedule: Schedule) -> str:
 def fault_of(exc: Exception) -> str:
     """Why, in one line."""
     text = str(exc) if isinstance(exc, InvalidSchedule) else f"{type(exc).__name__}: {exc}"
-    return cut(text, _REASON_CHARS)
-
-
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[:most] + " … [cut]"
+    return shortened(text, _REASON_CHARS)
 
 
 def fingerprint(raw: bytes) -> str:
     """By which a script knows that a text is still the one that was read."""
     return hashlib.sha1(raw, usedforsecurity=False).hexdigest()
-
-
-def as_uuid(text: str) -> str | None:
-    """The id in its usual form, or None if it is no UUID."""
-    try:
-        return str(uuid.UUID(text))
-    except (ValueError, AttributeError, TypeError):
-        return None
 
 
 class DefinitionCache:

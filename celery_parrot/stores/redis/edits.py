@@ -5,31 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from celery_parrot.clock import new_id
 from celery_parrot.model.fire import Status
 from celery_parrot.model.plan import NotFired
-from celery_parrot.model.schedule import Schedule
-from celery_parrot.planning import trigger_of
+from celery_parrot.model.schedule import Schedule, as_uuid
+from celery_parrot.planning import PAUSED, SUPERSEDED, just_before, one_shot, trigger_of
 from celery_parrot.protocols.editing import Change, Written
 from celery_parrot.stores.redis.definitions import (
     STORE,
     Definition,
     DefinitionCache,
-    as_uuid,
     encode,
     fault_of,
     fingerprint,
 )
-from celery_parrot.stores.redis.marks import first_mark, iso, just_before, one_shot, placed, score, undecided, when_of
+from celery_parrot.stores.redis.marks import first_mark, iso, placed, score, undecided, when_of
 from celery_parrot.stores.redis.rows import Row, row_in
 from celery_parrot.stores.redis.server import CHUNK, Scripts
 
 T = TypeVar("T")
-
-SUPERSEDED: Final = "superseded"
-PAUSED: Final = "paused"
 
 _TRIES = 50
 _BROKEN_TRIED_AGAIN = timedelta(seconds=60)

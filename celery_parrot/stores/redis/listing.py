@@ -8,11 +8,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from celery_parrot.errors import shortened
 from celery_parrot.model.fire import FireRecord
-from celery_parrot.planning import next_sending
+from celery_parrot.planning import following, next_sending
 from celery_parrot.protocols.editing import Page, State, Stored
-from celery_parrot.stores.redis.definitions import DefinitionCache, cut, fault_of
-from celery_parrot.stores.redis.marks import following, iso
+from celery_parrot.stores.redis.definitions import DefinitionCache, fault_of
+from celery_parrot.stores.redis.marks import iso
 from celery_parrot.stores.redis.rows import Row, row_in
 from celery_parrot.stores.redis.server import CHUNK, Scripts
 
@@ -103,7 +104,7 @@ def _stored(row: Row, now: datetime) -> Stored:
         held=row.held,
         note=row.fields.get("note"),
         broken_reason=fault or None,
-        raw=cut(row.raw.decode("utf-8", "replace"), _RAW_CHARS) if fault else "",
+        raw=shortened(row.raw.decode("utf-8", "replace"), _RAW_CHARS) if fault else "",
         updated_at=datetime.fromisoformat(row.fields["updated_at"]) if row.fields.get("updated_at") else None,
     )
 

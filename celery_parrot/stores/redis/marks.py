@@ -8,12 +8,10 @@ from typing import Any, Final
 from celery_parrot.model.fire import Status
 from celery_parrot.model.plan import NotFired
 from celery_parrot.model.schedule import Schedule
-from celery_parrot.planning import next_sending
-from celery_parrot.triggers import Bounded, Trigger
+from celery_parrot.planning import just_before, next_sending, one_shot
+from celery_parrot.triggers import Trigger
 from celery_parrot.triggers.interval import Interval
-from celery_parrot.triggers.once import Once
 
-EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -43,32 +41,14 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat()
 
 
-def just_before(instant: datetime) -> datetime:
-    return instant - timedelta(microseconds=1) if instant > EARLIEST else instant
-
-
-def one_shot(trigger: Trigger) -> datetime | None:
-    """The instant of a trigger that has only one."""
-    inner = trigger.trigger if isinstance(trigger, Bounded) else trigger
-    return inner.run_date if isinstance(inner, Once) else None
-
-
 def first_mark(trigger: Trigger, now: datetime) -> datetime:
     """Of a new schedule: now; of a one-shot, just before its instant if that has passed."""
     instant = one_shot(trigger)
     return now if instant is None else min(now, just_before(instant))
 
 
-def following(schedule: Schedule, trigger: Trigger, mark: datetime, auto_count: int) -> datetime | None:
-    """The next sending instant; None where nothing more will come, also because ``max_fires`` is used up."""
-    most = schedule.policy.max_fires
-    if most is not None and auto_count >= most:
-        return None
-    return placed(schedule, trigger, mark)
-
-
 def placed(schedule: Schedule, trigger: Trigger, mark: datetime) -> datetime | None:
-    """As :func:`following`, whatever was fired: the script that places it knows how much that is by then."""
+    """As ``planning.following``, whatever was fired: the script that places it knows how much that is by then."""
     return next_sending(schedule, trigger, mark) if schedule.enabled else None
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from celery_parrot.model.state import RunState
+from celery_parrot.planning import EARLIEST
 from celery_parrot.stores.redis.definitions import Definition, DefinitionCache
-from celery_parrot.stores.redis.marks import EARLIEST
 from celery_parrot.stores.redis.server import Server
 
 

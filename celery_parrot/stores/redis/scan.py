@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from celery_parrot.planning import following
 from celery_parrot.protocols.outbox import Mark, Registration
 from celery_parrot.protocols.stores import Due
 from celery_parrot.stores.redis.definitions import Definition, DefinitionCache, fault_of, fingerprint
-from celery_parrot.stores.redis.marks import floor_ms, following, from_score, placed, score
+from celery_parrot.stores.redis.marks import floor_ms, from_score, placed, score
 from celery_parrot.stores.redis.server import Scripts
 
 BROKEN_TRIED_AGAIN: Final = timedelta(seconds=60)

@@ -11,10 +11,10 @@ from sqlalchemy import Connection, select
 
 from celery_parrot.model.fire import Fire, FireKey, Namespace, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
+from celery_parrot.model.schedule import as_uuid
 from celery_parrot.protocols.ledger import Advance
 from celery_parrot.stores.sql import history
 from celery_parrot.stores.sql.bulk import chunks, insert_absent, update_each
-from celery_parrot.stores.sql.definitions import as_uuid
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.types import utc_now
 

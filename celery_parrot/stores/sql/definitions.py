@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import uuid
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,30 +13,14 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table
 from sqlalchemy.sql.elements import ColumnElement
 
-from celery_parrot.errors import InvalidSchedule
-from celery_parrot.model.codec import from_fields, to_fields
-from celery_parrot.model.schedule import Schedule
+from celery_parrot.errors import InvalidSchedule, shortened
+from celery_parrot.model.codec import POLICY_FIELDS, from_fields, to_fields
+from celery_parrot.model.schedule import Schedule, as_uuid
 from celery_parrot.planning import trigger_of
 from celery_parrot.stores.sql.bulk import json_text
 from celery_parrot.triggers import Trigger
 
 STORE: Final = "db"
-
-POLICY_FIELDS: Final = (
-    "missed",
-    "misfire_grace",
-    "catch_up_limit",
-    "overlap",
-    "exclusion_group",
-    "jitter",
-    "start_at",
-    "end_at",
-    "max_fires",
-    "recover",
-    "dst_gap",
-    "dst_fold",
-)
-"""Keys of the column ``policy`` that are fields of a schedule, besides ``timezone``. Others are kept as they are."""
 
 _REASON_CHARS = 500
 _OPTIONAL = ("method_name", "prompt", "target_id", "tenant")
@@ -92,8 +75,7 @@ def read(row: Mapping[str, Any], timezone: str) -> Definition:
 def fault_of(exc: Exception) -> str:
     """Why, in one line that fits a column."""
     text = str(exc) if isinstance(exc, InvalidSchedule) else f"{type(exc).__name__}: {exc}"
-    text = text.replace("\0", "")
-    return text if len(text) <= _REASON_CHARS else text[:_REASON_CHARS] + " … [cut]"
+    return shortened(text.replace("\0", ""), _REASON_CHARS)
 
 
 def _schedule(row: Mapping[str, Any], timezone: str) -> Schedule:
@@ -136,7 +118,7 @@ def _json(column: str, text: str | bytes | None, absent: Any) -> Any:
 def to_row(schedule: Schedule, policy: Mapping[str, Any]) -> dict[str, Any]:
     """A schedule's definition columns, JSON as text.
 
-    :param policy: what the row's policy held before; keys that are no field of a schedule are kept.
+    :param policy: what the row's policy held before; keys that are neither ``timezone`` nor a policy's are kept.
     """
     fields = to_fields(schedule)
     kept = {key: value for key, value in policy.items() if key not in POLICY_FIELDS and key != "timezone"}
@@ -162,14 +144,6 @@ def dumps(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as exc:
         raise InvalidSchedule("definition", None, f"is not JSON: {exc}") from None
-
-
-def as_uuid(text: str) -> str | None:
-    """The id in its usual form (36 characters), or None if it is none. 32 hex digits are one, too."""
-    try:
-        return str(uuid.UUID(text))
-    except (ValueError, AttributeError, TypeError):
-        return None
 
 
 def id_forms(ids: Sequence[str], *, strict: bool) -> list[str]:

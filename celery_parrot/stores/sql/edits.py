@@ -12,21 +12,18 @@ from sqlalchemy import Connection, delete, exc, insert, select, update
 
 from celery_parrot.clock import new_id
 from celery_parrot.errors import Unreachable
-from celery_parrot.model.codec import to_fields
-from celery_parrot.model.schedule import Schedule
-from celery_parrot.planning import trigger_of
+from celery_parrot.model.codec import POLICY_FIELDS, to_fields
+from celery_parrot.model.schedule import Schedule, as_uuid
+from celery_parrot.planning import just_before, one_shot, trigger_of
 from celery_parrot.protocols.editing import Change, Written
 from celery_parrot.stores.sql.bulk import json_value
 from celery_parrot.stores.sql.definitions import (
-    POLICY_FIELDS,
-    as_uuid,
     definition_columns,
     id_forms,
     read,
     to_row,
 )
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.marks import before, one_shot
 from celery_parrot.stores.sql.types import utc_now
 
 _JSON = ("schedule_config", "args", "metadata", "options", "policy")
@@ -227,13 +224,13 @@ class Editor:
 
 def _first_mark(schedule: Schedule, now: datetime) -> datetime | None:
     """The mark of a new schedule; None where it cannot be told yet and its creation has to do."""
+    if schedule.created_at is None:
+        return None
     try:
-        instant = one_shot(trigger_of(schedule)) if schedule.created_at is not None else None
-        if schedule.created_at is None:
-            return None
+        instant = one_shot(trigger_of(schedule))
     except Exception:  # stored all the same, and shown as broken
         return None
-    return min(now, before(instant)) if instant is not None else now
+    return min(now, just_before(instant)) if instant is not None else now
 
 
 def _of(schedule_id: str, rows: Mapping[str, Any]) -> Any:

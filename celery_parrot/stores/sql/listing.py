@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, String, and_, cast, collate, exists, func, or_, select, true
 
+from celery_parrot.errors import shortened
 from celery_parrot.model.state import RunState
-from celery_parrot.planning import next_sending
+from celery_parrot.planning import following, next_sending
 from celery_parrot.protocols.editing import Page, State, Stored
 from celery_parrot.stores.sql.definitions import Definition, definition_columns, fault_of, id_forms, read
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.marks import following
 from celery_parrot.stores.sql.types import EARLIEST, utc_now
 
 _RAW_CHARS = 500
@@ -156,4 +156,4 @@ def _state(broken: bool, held: str | None, waiting: bool, next_run: datetime | N
 
 def _raw(row: Mapping[str, Any]) -> str:
     text = f"{row['schedule_type']} {row['schedule_config']}"
-    return text if len(text) <= _RAW_CHARS else text[:_RAW_CHARS] + " … [cut]"
+    return shortened(text, _RAW_CHARS)

@@ -5,12 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from celery_parrot.model.schedule import Schedule
-from celery_parrot.planning import next_sending, sending_at
-from celery_parrot.stores.sql.types import EARLIEST
-from celery_parrot.triggers import Bounded, Trigger
-from celery_parrot.triggers.once import Once
-
-MICROSECOND = timedelta(microseconds=1)
+from celery_parrot.planning import EARLIEST, just_before, one_shot, sending_at
+from celery_parrot.triggers import Trigger
 
 OLDEST_CREATION = timedelta(days=30)
 """A new row that says it was created longer ago than this was carried over from elsewhere: it starts when it arrived,
@@ -18,17 +14,6 @@ or its first tick would have to account for years of due times that nobody was w
 
 ANCIENT = timedelta(days=366)
 """A mark this much older than the INSERT it came with is no outage, but a default of somebody's tool."""
-
-
-def before(instant: datetime) -> datetime:
-    """The last microsecond before ``instant``."""
-    return instant - MICROSECOND if instant > EARLIEST else instant
-
-
-def one_shot(trigger: Trigger) -> datetime | None:
-    """The instant of a trigger that has only one."""
-    inner = trigger.trigger if isinstance(trigger, Bounded) else trigger
-    return inner.run_date if isinstance(inner, Once) else None
 
 
 def initial_mark(
@@ -43,21 +28,13 @@ def initial_mark(
     if next_run is not None and next_run >= oldest:
         due_at = trigger.latest_at(next_run)
         if schedule.policy.jitter and due_at is not None and sending_at(schedule, trigger, due_at) >= next_run:
-            return before(due_at)
-        return before(next_run)
+            return just_before(due_at)
+        return just_before(next_run)
     created = schedule.created_at or inserted_at
     if created < oldest:
         created = inserted_at
     instant = one_shot(trigger)
-    return before(instant) if instant is not None and instant <= created else created
-
-
-def following(schedule: Schedule, trigger: Trigger, mark: datetime, auto_count: int) -> datetime | None:
-    """``next_run`` of a row: None where nothing more will come, also because ``max_fires`` is used up."""
-    most = schedule.policy.max_fires
-    if not schedule.enabled or (most is not None and auto_count >= most):
-        return None
-    return next_sending(schedule, trigger, mark)
+    return just_before(instant) if instant is not None and instant <= created else created
 
 
 def undecided(trigger: Trigger, after: datetime, until: datetime, most: int) -> tuple[list[datetime], int, bool]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, func, literal, null, select, true, union_all, update
 
+from celery_parrot.planning import following
 from celery_parrot.protocols.stores import Due
 from celery_parrot.stores.sql.bulk import chunks
 from celery_parrot.stores.sql.definitions import (
@@ -19,7 +20,7 @@ from celery_parrot.stores.sql.definitions import (
     read,
 )
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.marks import following, initial_mark
+from celery_parrot.stores.sql.marks import initial_mark
 from celery_parrot.stores.sql.settle import Settler
 from celery_parrot.stores.sql.types import EARLIEST, LATEST
 

@@ -13,16 +13,13 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, update
 
 from celery_parrot.model.fire import FireKey, Origin, Status
+from celery_parrot.planning import PAUSED, SUPERSEDED, following, just_before, one_shot
 from celery_parrot.stores.sql import history
 from celery_parrot.stores.sql.bulk import update_each
 from celery_parrot.stores.sql.definitions import Definition, DefinitionCache, definition_columns, fault_of, read
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.marks import ANCIENT, following, initial_mark, one_shot, undecided
-from celery_parrot.stores.sql.marks import before as just_before
+from celery_parrot.stores.sql.marks import ANCIENT, initial_mark, undecided
 from celery_parrot.triggers import Trigger
-
-SUPERSEDED = "superseded"
-PAUSED = "paused"
 
 COUNTED_AT_ONCE = 10_000
 """Due times that one note accounts for in one go; a longer stretch takes several ticks, each leaving one entry."""

@@ -11,10 +11,10 @@ import pytest
 from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.schedule import Policy
-from celery_parrot.planning import sending_at, trigger_of
+from celery_parrot.planning import following, just_before, sending_at, trigger_of
 from celery_parrot.protocols.ledger import Carried
 from celery_parrot.stores.sql.advance import _State, judge
-from celery_parrot.stores.sql.marks import OLDEST_CREATION, before, following, initial_mark, undecided
+from celery_parrot.stores.sql.marks import OLDEST_CREATION, initial_mark, undecided
 from celery_parrot.stores.sql.record import ends, in_flight_skip, supersedes
 from celery_parrot.stores.sql.triggers import create_triggers, trigger_names
 from celery_parrot.stores.sql.types import EARLIEST
@@ -97,7 +97,7 @@ def test_a_one_shot_before_its_creation_still_has_its_instant() -> None:
     assert mark_of(NOW, schedule_type="once", schedule_config={}) == NOW - MICRO
     later = {"run_date": (NOW + timedelta(hours=1)).isoformat()}
     assert mark_of(NOW, schedule_type="once", schedule_config=later) == NOW
-    assert before(EARLIEST) == EARLIEST
+    assert just_before(EARLIEST) == EARLIEST
 
 
 def test_following() -> None:

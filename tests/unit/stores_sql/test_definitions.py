@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from celery_parrot.errors import InvalidSchedule
+from celery_parrot.model.schedule import as_uuid
 from celery_parrot.stores.sql.definitions import (
     DefinitionCache,
-    as_uuid,
     dumps,
     id_forms,
     read,
