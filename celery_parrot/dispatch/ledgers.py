@@ -81,6 +81,8 @@ class RowLedger:
             return proven
         try:
             answers = self._rows.prove(open_ones)
+        except StoreUnreachable:
+            raise
         except Unreachable as exc:
             raise StoreUnreachable(self._rows.name, str(exc)) from exc
         proven.update((fire.key, answer) for fire, answer in zip(open_ones, answers, strict=True))
@@ -132,6 +134,8 @@ class RowLedger:
             return {}
         try:
             outcomes = self._rows.advance(moves, owner)
+        except StoreUnreachable:
+            raise
         except Unreachable as exc:
             raise StoreUnreachable(self._rows.name, str(exc)) from exc
         return {move.plan.schedule_id: outcome for move, outcome in zip(moves, outcomes, strict=True)}

@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from celery_parrot.dispatch.ticker import TickSettings
+from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
 from celery_parrot.model.fire import Fire, Status
 from celery_parrot.model.plan import Verdict
@@ -35,6 +36,8 @@ class Rows(CodeStore):
     def advance(self, moves: Sequence[Advance], beat: str) -> Sequence[tuple[Verdict, datetime | None]]:
         if self.dies == "before":
             raise Died
+        if isinstance(self.fault, StoreUnreachable):
+            raise self.fault
         self.committed.update(move.token for move in moves)
         if self.dies == "after":
             raise Died
@@ -120,3 +123,15 @@ def test_a_row_store_that_refuses_outcomes_for_good_keeps_nobody_from_working(ri
     assert sent(beat) == [rig.key(60), rig.key(120)]
     assert len(told(beat, events.FIRE_REAPED)) == 1
     assert any("value too long" in text for text in told(beat, events.STORE_FAILED))
+
+
+def test_a_store_out_of_reach_is_named_once(rig: Rig) -> None:
+    """In what is said of it; its due times wait."""
+    rows = Rows(set())
+    beat = _beat(rig, "B1", rows)
+    beat.tick()
+    rig.keep_touched(60)
+    rows.fault = StoreUnreachable("db", "connection refused")
+    beat.tick()
+    assert told(beat, events.STORE_FAILED)[0].count("store db: ") == 1
+    assert sent(beat) == []
