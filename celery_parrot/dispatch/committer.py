@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol, runtime_checkable
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.ledgers import Ledgers
@@ -18,6 +19,27 @@ from celery_parrot.model.fire import Fire, FireKey
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.planning import plan
 from celery_parrot.protocols import CommitReply, Due, EventSink, Mark, Reading
+
+_TRIED_AGAIN = 10.0
+"""Seconds for which a schedule that the coordinator cannot read is left alone."""
+
+
+@runtime_checkable
+class Reporting(Protocol):
+    """A coordinator that tells of stored data it cannot read."""
+
+    def report_to(self, tell: Callable[[str, Mapping[str, str]], None]) -> None: ...
+
+
+def listen(coordinator: object, emit: EventSink) -> None:
+    """Make events of what a coordinator cannot read."""
+
+    def tell(sentence: str, fields: Mapping[str, str]) -> None:
+        name = events.SCHEDULE_BROKEN if "schedule" in fields else events.STORE_FAILED
+        emit.emit(Event(name, logging.ERROR, sentence, fields))
+
+    if isinstance(coordinator, Reporting):
+        coordinator.report_to(tell)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +64,7 @@ class Committer:
         self._ledgers, self._stores, self._clock, self._events = ledgers, stores, clock, emit
         self._owner, self._on_time = owner, on_time
         self._broken: dict[str, str] = {}
+        self._aside: dict[str, float] = {}  # unreadable ones, until when
 
     def commit(self, now: datetime, kinds: frozenset[str], limit: int) -> Iterator[Committed]:
         """Commit what is due at ``now`` of ``kinds``, at most ``limit`` schedules of each store, store by store.
@@ -50,7 +73,10 @@ class Committer:
         where the coordinator does; a store that cannot be asked is left out.
         """
         found: dict[str, list[Due]] = {}
-        for due in self._stores.due(now, kinds, limit):
+        aside = self._left_alone()
+        for due in self._stores.due(now, kinds, limit + len(aside)):
+            if due.schedule.schedule_id in aside:
+                continue
             found.setdefault(due.schedule.store, []).append(due)
         for store, dues in found.items():
             planned = [(due, made) for due in dues if (made := self._plan(due, now)) is not None]
@@ -66,11 +92,19 @@ class Committer:
         reading, replies = self._ledgers.of(store).commit([made for _, made in planned], self._owner)
         tickets: list[Ticket] = []
         for (due, made), reply in zip(planned, replies, strict=True):
+            if reply.verdict is Verdict.MOVED and reply.held is not None:  # it cannot be read, the coordinator says why
+                self._aside[made.schedule_id] = since + _TRIED_AGAIN
+                continue
             self._learn(due, made, reply)
             tickets.extend(self._ticket(due, fire, reading, since) for fire in reply.fires)
             self._tell(made, reply)
             more = more or made.more or (reply.verdict is Verdict.MOVED and reply.mark != made.expected_mark)
         return Committed(reading, tuple(tickets), more and not reading.quiet)
+
+    def _left_alone(self) -> frozenset[str]:
+        now = self._clock.monotonic()
+        self._aside = {schedule_id: until for schedule_id, until in self._aside.items() if until > now}
+        return frozenset(self._aside)
 
     def _plan(self, due: Due, now: datetime) -> Plan | None:
         schedule = due.schedule

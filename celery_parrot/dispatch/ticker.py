@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from celery_parrot.clock import Clock
-from celery_parrot.dispatch.committer import Committer
+from celery_parrot.dispatch.committer import Committer, listen
 from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
 from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
@@ -92,6 +92,7 @@ class Ticker:
         self._coordinator, self._sender, self._router, self._clock = coordinator, sender, router, clock
         self._events, self._identity, self._settings = events, identity, settings
         self._time = Timekeeper(clock)
+        listen(coordinator, events)
         self._stores = Stores(stores, events, clock)
         ledgers = Ledgers(SharedLedger(coordinator), _row_ledgers(coordinator, rows, router))
         self._outbox = Outbox(coordinator, ledgers, sender, router, self._stores, clock, events, identity.owner)

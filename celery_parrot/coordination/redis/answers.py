@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from celery_parrot.coordination.redis.codec import from_ms, key_from_text, key_of, load, text
+from celery_parrot.coordination.redis.faults import Fault
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Origin, Proof, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.model.state import Beat, RunState
 from celery_parrot.protocols import Carried, CommitReply
 from celery_parrot.protocols.holding import Held
 
+T = TypeVar("T")
+Report = Callable[[Fault], None]
+
+#: What reading a rubbish value raises.
+UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+
+
+def whole(read: Callable[[], T], report: Report, suffix: str, part: str = "") -> T | None:
+    """What was read, or None if it is rubbish, which is reported: the others are read all the same."""
+    try:
+        return read()
+    except UNREADABLE as exc:
+        report(Fault(suffix, part, f"cannot be read ({type(exc).__name__}: {exc})"))
+        return None
+
 
 class FiresIn:
-    """Reads claims of one reply. A plan that proves several of them comes with the first."""
+    """Reads claims of one reply. A plan that proves several of them comes with the first.
 
-    def __init__(self) -> None:
+    :param report: told of one that cannot be read; it is None then.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self._plans: dict[tuple[str, str], str] = {}
 
-    def __call__(self, claim_text: str, raw: bytes, plan: bytes = b"") -> Fire:
+    def __call__(self, claim: bytes | str, raw: bytes, plan: bytes = b"") -> Fire | None:
+        name = text(claim, "replace")
+        return whole(lambda: self._read(text(claim), raw, plan), self._report, f"fire:{name}")
+
+    def _read(self, claim_text: str, raw: bytes, plan: bytes) -> Fire:
         claim = load(raw)
         key = key_from_text(claim_text, claim["moment"])
         proof = None
@@ -124,6 +149,10 @@ def _stamp(entry: Mapping[str, Any], name: str) -> datetime | None:
 
 
 def commit_in(plan: Plan, reply: Sequence[Any]) -> CommitReply:
+    if not reply:  # nothing was decided, and planning it anew would not help: `held` says why
+        return CommitReply(
+            schedule_id=plan.schedule_id, verdict=Verdict.MOVED, mark=plan.expected_mark, held="unreadable"
+        )
     verdict, mark, held, lost, *won = reply
     fires: tuple[PlannedFire, ...] = tuple(plan.fires[int(index) - 1] for index in won)
     return CommitReply(
@@ -138,52 +167,75 @@ def commit_in(plan: Plan, reply: Sequence[Any]) -> CommitReply:
 
 def pairs(flat: Sequence[bytes]) -> dict[str, bytes]:
     """A flat reply of names and values."""
-    return {text(name): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
+    return {text(name, "replace"): value for name, value in zip(flat[::2], flat[1::2], strict=True)}
 
 
-def state_in(flat: Sequence[bytes]) -> RunState | None:
-    fields = {name: text(value) for name, value in pairs(flat).items()}
+def state_in(flat: Sequence[bytes], report: Callable[[str, Exception], None] | None = None) -> RunState | None:
+    """:param report: told of each field that cannot be read; it counts as not there."""
+    fields = {name: text(value, "replace") for name, value in pairs(flat).items()}
     if not fields:
         return None
 
+    def field(name: str, read: Callable[[str], T], without: T) -> T:
+        try:
+            return read(fields[name]) if fields.get(name) else without
+        except ValueError as exc:
+            if report is not None:
+                report(name, exc)
+            return without
+
     def moment(name: str) -> datetime | None:
-        return datetime.fromisoformat(fields[name]) if fields.get(name) else None
+        return field(name, _aware, None)
+
+    def number(name: str) -> int:
+        return field(name, int, 0)
 
     return RunState(
         last_due=moment("last_due"),
         last_run=moment("last_run"),
         next_run=moment("next_run"),
-        run_count=int(fields.get("run_count", 0)),
-        auto_count=int(fields.get("auto_count", 0)),
+        run_count=number("run_count"),
+        auto_count=number("auto_count"),
         last_status=fields.get("last_status"),
         last_error=fields.get("last_error"),
         last_error_at=moment("last_error_at"),
         last_result=fields.get("last_result"),
         last_result_at=moment("last_result_at"),
-        consecutive_failures=int(fields.get("consecutive_failures", 0)),
+        consecutive_failures=number("consecutive_failures"),
         disabled_by=fields.get("disabled_by") or None,
     )
 
 
-def beats_in(beats: Sequence[bytes], seen: Sequence[bytes]) -> tuple[Beat, ...]:
+def _aware(said: str) -> datetime:
+    moment = datetime.fromisoformat(said)
+    if moment.tzinfo is None:
+        raise ValueError(f"no zone: {said!r}")
+    return moment
+
+
+def beats_in(beats: Sequence[bytes], seen: Sequence[bytes], report: Report) -> tuple[Beat, ...]:
     """Those that have said who they are and are not forgotten."""
     last = pairs(seen)
     found = []
     for owner, raw in sorted(pairs(beats).items()):
         if owner not in last:
             continue
-        said = load(raw)
-        found.append(
-            Beat(
-                owner=owner,
-                host=said["host"],
-                pid=int(said["pid"]),
-                version=said["version"],
-                started=datetime.fromisoformat(said["started"]),
-                seen=from_ms(float(last[owner])),
-                skew=float(said["skew"]),
-                tzdata=said["tzdata"],
-                failing=dict(said.get("failing") or {}),
-            )
-        )
+        beat = whole(partial(_beat_in, owner, raw, last[owner]), report, "beats", owner)
+        if beat is not None:
+            found.append(beat)
     return tuple(found)
+
+
+def _beat_in(owner: str, raw: bytes, seen: bytes) -> Beat:
+    said = load(raw)
+    return Beat(
+        owner=owner,
+        host=said["host"],
+        pid=int(said["pid"]),
+        version=said["version"],
+        started=_aware(said["started"]),
+        seen=from_ms(float(seen)),
+        skew=float(said["skew"]),
+        tzdata=said["tzdata"],
+        failing=dict(said.get("failing") or {}),
+    )

@@ -30,8 +30,8 @@ def load(raw: bytes | str) -> Any:
     return json.loads(raw)
 
 
-def text(raw: bytes | str) -> str:
-    return raw.decode() if isinstance(raw, bytes) else raw
+def text(raw: bytes | str, errors: str = "strict") -> str:
+    return raw.decode(errors=errors) if isinstance(raw, bytes) else raw
 
 
 def to_ms(moment: datetime) -> int:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final, TypeVar
 
-from celery_parrot.clock import Clock, new_id
+from celery_parrot.clock import Clock, SystemClock, new_id
 from celery_parrot.coordination.redis import answers, codec
+from celery_parrot.coordination.redis.faults import Fault, Faults, Tell
 from celery_parrot.coordination.redis.keys import key
 from celery_parrot.coordination.redis.link import Link, Target
 from celery_parrot.coordination.redis.scripts import Script, extended, script
-from celery_parrot.errors import MemoryLost
+from celery_parrot.errors import MemoryLost, ParrotError, Unreachable
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.state import Beat, RunState
@@ -74,6 +76,12 @@ class RedisCoordinator:
         self._conf = codec.conf(namespace, self.timing)
         self._common = key(namespace, "coordinator")
         self._known = ""
+        self._faults = Faults(namespace.prefix, clock or SystemClock())
+
+    def report_to(self, tell: Tell) -> None:
+        """Tell ``tell`` of what cannot be read, instead of the log: a sentence with the key and what to do about it,
+        and fields. Each once, and again after ten minutes if it lasts."""
+        self._faults.tell = tell
 
     def __repr__(self) -> str:
         return f"RedisCoordinator({self._link.name!r}, {self.namespace.name!r})"
@@ -86,7 +94,10 @@ class RedisCoordinator:
         reply = self._run(script(name), known, payload)
         if reply[0] == b"LOST":
             raise MemoryLost(codec.text(reply[1]))
-        _, epoch, now, judge_from, quiet_until, items = reply
+        if reply[0] == b"BAD":
+            raise Unreachable(self._faults.fatal(*reply[1:]))
+        _, epoch, now, judge_from, quiet_until, items, faults = reply
+        self._faults.told(faults)
         epoch = codec.text(epoch)
         if epoch != known:  # else another thread may have learnt a newer one meanwhile
             self._known = epoch
@@ -108,7 +119,8 @@ class RedisCoordinator:
         :param body: Lua that follows this room's prelude and shared functions and ends with ``return plain(…)``. It
             knows no epoch: it neither finds memory lost nor counts as a sign of life.
         :raises Unreachable: if the server could not be asked, or its answer was lost."""
-        now, items = self._run(extended(name, body), "", payload)
+        now, items, faults = self._run(extended(name, body), "", payload)
+        self._faults.told(faults)
         return codec.from_ms(now), items
 
     def _batch(
@@ -172,10 +184,11 @@ class RedisCoordinator:
         return [
             Mark(
                 schedule_id=registration.schedule_id,
-                last_due=datetime.fromisoformat(codec.text(mark)),
-                held=codec.text(held) or None,
+                last_due=datetime.fromisoformat(codec.text(told[0])),
+                held=codec.text(told[1], "replace") or None,
             )
-            for registration, (mark, held) in zip(registrations, replies, strict=True)
+            for registration, told in zip(registrations, replies, strict=True)
+            if told  # what has no answer stays without a mark, and is asked for again
         ]
 
     def commit(self, plans: Sequence[Plan], owner: str) -> tuple[Reading, Sequence[CommitReply]]:
@@ -200,26 +213,29 @@ class RedisCoordinator:
     def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
         payload = {"owner": beat.owner, "beat": codec.beat_out(beat), "offset": offset, "limit": limit}
         reading, (flat, due, beats, seen) = self._call("sweep", payload)
-        read = answers.FiresIn()
+        read = answers.FiresIn(self._faults.report)
         told = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-        entries = tuple(read(codec.text(claim), raw, plan) for claim, raw, plan in told)
-        takeable = (entries[int(index) - 1] for index in due)
+        found = [read(claim, raw, plan) for claim, raw, plan in told]
+        takeable = (fire for index in due if (fire := found[int(index) - 1]) is not None)
         return SweepReply(
             reading=reading,
-            entries=entries,
+            entries=tuple(fire for fire in found if fire is not None),
             due=tuple(Hold(fire.key, fire.owner, fire.tries) for fire in takeable),
-            beats=answers.beats_in(beats, seen),
+            beats=answers.beats_in(beats, seen, self._faults.report),
         )
 
     def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:
         _, replies = self._batch("take", "holds", holds, codec.hold_out, owner=owner)
-        read = answers.FiresIn()
+        read = answers.FiresIn(self._faults.report)
         return [read(hold.key.text, *told) if told else None for hold, told in zip(holds, replies, strict=True)]
 
     def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
         _, replies = self._call("reap", {"limit": limit, "reason": WORKER_LOST})
+        read = answers.FiresIn(self._faults.report)
         return [
-            Reaped(fire=answers.FiresIn()(codec.text(claim), raw), named=_keys(named)) for claim, raw, *named in replies
+            Reaped(fire=fire, named=_keys(named))
+            for claim, raw, *named in replies
+            if (fire := read(claim, raw)) is not None
         ]
 
     def leave(self, owner: str) -> None:
@@ -238,7 +254,16 @@ class RedisCoordinator:
     def uncarried(self, *, limit: int = 500) -> Sequence[Carried]:
         _, flat = self._call("uncarried", {"limit": max(limit, 0)})
         told = zip(flat[::2], flat[1::2], strict=True)
-        return [answers.carried_in(self.namespace, codec.text(claim), raw) for claim, raw in told]
+        found = [
+            answers.whole(
+                partial(answers.carried_in, self.namespace, codec.text(claim, "replace"), raw),
+                self._faults.report,
+                "carry",
+                codec.text(claim, "replace"),
+            )
+            for claim, raw in told
+        ]
+        return [carried for carried in found if carried is not None]
 
     def carried(self, items: Sequence[Carried]) -> None:
         self._batch("carried", "items", items, lambda item: {"text": item.record.key.text, "serial": item.serial})
@@ -261,6 +286,7 @@ class RedisCoordinator:
 
     def start(self, deliveries: Sequence[Delivery]) -> Sequence[StartReply]:
         _, replies = self._batch("start", "items", deliveries, codec.delivery_out)
+        self._whole(replies, [delivery.key for delivery in deliveries])
         return [
             StartReply(
                 verdict=StartVerdict(codec.text(verdict)),
@@ -278,9 +304,17 @@ class RedisCoordinator:
 
     def finish(self, outcomes: Sequence[Outcome]) -> Sequence[FinishReply]:
         _, replies = self._batch("finish", "items", outcomes, codec.outcome_out)
+        self._whole(replies, [outcome.lease.key for outcome in outcomes])
         return [
             FinishReply(verdict=FinishVerdict(codec.text(verdict)), named=_keys(named)) for verdict, *named in replies
         ]
+
+    def _whole(self, replies: Sequence[Any], keys: Sequence[FireKey]) -> None:
+        """:raises ParrotError: naming the claims that could not be read. The others were carried out; to ask for
+        them again is harmless."""
+        bad = [self.namespace.claim_key(key) for key, told in zip(keys, replies, strict=True) if not told]
+        if bad:
+            raise ParrotError(f"cannot be read, or what belongs to it; the log says what to do: {', '.join(bad)}")
 
     # -- reading --
 
@@ -295,10 +329,15 @@ class RedisCoordinator:
         """History as the scripts tell it, moment and entry in turn, without what is too old to be shown."""
         oldest = now - timedelta(days=self.timing.history_days)
         records = [
-            answers.record_in(self.namespace, schedule_id, codec.text(moment), raw)
+            answers.whole(
+                partial(answers.record_in, self.namespace, schedule_id, codec.text(moment, "replace"), raw),
+                self._faults.report,
+                f"fires:{schedule_id}",
+                codec.text(moment, "replace"),
+            )
             for moment, raw in zip(flat[::2], flat[1::2], strict=True)
         ]
-        kept = [record for record in records if (record.until or record.due_at) >= oldest]
+        kept = [record for record in records if record is not None and (record.until or record.due_at) >= oldest]
         return sorted(kept, key=lambda record: record.key, reverse=True)
 
     @staticmethod
@@ -308,17 +347,25 @@ class RedisCoordinator:
 
     def run_states(self, schedule_ids: Sequence[str]) -> Mapping[str, RunState]:
         _, replies = self._batch("run_states", "ids", schedule_ids, str)
-        states = zip(schedule_ids, map(answers.state_in, replies), strict=True)
-        return {schedule_id: state for schedule_id, state in states if state is not None}
+        found = {}
+        for schedule_id, flat in zip(schedule_ids, replies, strict=True):
+
+            def report(field: str, exc: Exception, schedule_id: str = schedule_id) -> None:
+                self._faults.report(Fault(f"state:{schedule_id}", field, f"cannot be read ({exc})"))
+
+            state = answers.state_in(flat, report)
+            if state is not None:
+                found[schedule_id] = state
+        return found
 
     def claims(self, keys: Sequence[FireKey]) -> Sequence[Fire | None]:
         _, replies = self._batch("claims", "texts", keys, lambda key: key.text)
-        read = answers.FiresIn()
+        read = answers.FiresIn(self._faults.report)
         return [read(key.text, *told) if told else None for key, told in zip(keys, replies, strict=True)]
 
     def beats(self) -> Sequence[Beat]:
         _, (beats, seen) = self._call("beats", {})
-        return list(answers.beats_in(beats, seen))
+        return list(answers.beats_in(beats, seen, self._faults.report))
 
     def close(self) -> None:
         """Close this process's connections; a later call opens new ones."""

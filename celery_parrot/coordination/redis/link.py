@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import redis
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 from redis.retry import Retry
 
 from celery_parrot.clock import Clock, SystemClock
@@ -37,6 +37,11 @@ def masked(url: str) -> str:
     """A URL without its credentials, for people and logs."""
     url = re.sub(r"//[^/@]*@", "//***@", url, count=1)
     return re.sub(r"(?i)([?&](?:password|username)=)[^&]*", r"\1***", url)
+
+
+def _about_data(exc: ResponseError) -> bool:
+    """The server is well, and every other call may go on: only what this one asked for cannot be read."""
+    return "WRONGTYPE" in str(exc)
 
 
 class Link:
@@ -95,6 +100,11 @@ class Link:
             raise Unreachable(f"{self.name}: {self._last_error}; next try in {away:.1f} s")
         try:
             answer = call(self.client())
+        except ResponseError as exc:
+            if not _about_data(exc):
+                self._failed(exc)
+                raise Unreachable(f"{self.name}: {self._last_error}") from exc
+            raise Unreachable(f"{self.name}: {type(exc).__name__}: {exc}") from exc
         except (RedisError, OSError) as exc:
             self._failed(exc)
             raise Unreachable(f"{self.name}: {self._last_error}") from exc

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_SHARED = ("prelude.lua", "fires.lua", "jobs.lua")
+_SHARED = ("faults.lua", "prelude.lua", "fires.lua", "jobs.lua")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,6 @@ if lost then
   return lost
 end
 return answer({
-  redis.call('HGETALL', K('beats')),
-  redis.call('ZRANGEBYSCORE', K('seen'), now - conf.forget_beats, '+inf', 'WITHSCORES'),
+  try('beats', '', 'HGETALL', K('beats')) or {},
+  try('seen', '', 'ZRANGEBYSCORE', K('seen'), now - conf.forget_beats, '+inf', 'WITHSCORES') or {},
 })

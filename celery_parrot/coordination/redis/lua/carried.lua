@@ -3,11 +3,13 @@ local lost = enter()
 if lost then
   return lost
 end
-for _, item in ipairs(call.items) do
-  local raw = redis.call('HGET', K('carry'), item.text)
-  if raw and cjson.decode(raw).serial == item.serial then
+local function forget_it(item)
+  local raw = ask('carry', 'HGET', K('carry'), item.text)
+  local entry = raw and object(raw)
+  if entry and entry.serial == item.serial then
     redis.call('HDEL', K('carry'), item.text)
-    redis.call('ZREM', K('uncarried'), item.text)
+    try('uncarried', item.text, 'ZREM', K('uncarried'), item.text)
   end
 end
+each(call.items, forget_it, function() return 'carry' end)
 return answer({})

@@ -3,9 +3,8 @@ local lost = enter()
 if lost then
   return lost
 end
-local found = {}
-for i, text in ipairs(call.texts) do
+local function look(text)
   local f = load(text)
-  found[i] = f and { cjson.encode(f.c), proof_of(f.c, f.id) } or {}
+  return f and { cjson.encode(f.c), proof_of(f.c, f.id) } or {}
 end
-return answer(found)
+return answer(each(call.texts, look, claim_of, {}))

@@ -1,8 +1,9 @@
 -- call.owner; call.plans: {id, name, kind, mark, new_mark, fires: {{moment, origin}…}, ranges: {…}, max_fires?,
 -- of the redis store also store, version and at (next sending instant in ms, "" if there is none)}
--- -> {verdict, mark, held, lost, index of each fire won…} each.
--- Per plan all or nothing: claims (NX), outbox, history, mark in one step.
-local lost = enter()
+-- -> {verdict, mark, held, lost, index of each fire won…} each; {} where the schedule's data cannot be read.
+-- Per plan all or nothing: claims (NX), outbox, history, mark in one step. So all that can be wrong with the data is
+-- found out before the first write.
+local lost = enter(true)
 if lost then
   return lost
 end
@@ -30,20 +31,20 @@ end
 
 local function commit(plan)
   local key = K('state:' .. plan.id)
-  local state = redis.call('HMGET', key, 'last_due', 'disabled_by', 'auto_count', 'pruned')
+  local state = ask('state:' .. plan.id, 'HMGET', key, 'last_due', 'disabled_by', 'auto_count', 'pruned')
   local mark, disabled = state[1], state[2] or ''
   if quiet() then
-    return { 'moved', mark or '', '', 0 }
+    return { 'moved', mark and moment_of(plan.id, mark) or '', '', 0 }
   elseif not mark then
     return { 'unknown', '', '', 0 }
   elseif disabled ~= '' then
-    return { 'held', mark, disabled, 0 }
+    return { 'held', moment_of(plan.id, mark), disabled, 0 }
   elseif mark ~= plan.mark then
-    return { 'moved', mark, '', 0 }
+    return { 'moved', moment_of(plan.id, mark), '', 0 }
   end
   local job = plan.store == 'redis'
   if job then
-    local raw = redis.call('HGET', K('jobs'), plan.id)
+    local raw = ask('jobs', 'HGET', K('jobs'), plan.id)
     if not raw then
       return { 'unknown', '', '', 0 }
     elseif job_version(raw) ~= plan.version then
@@ -51,7 +52,7 @@ local function commit(plan)
     end
   end
   local reply, missed = { 'committed', plan.new_mark, '', 0 }, 0
-  local count = tonumber(state[3] or '0')
+  local count = counter(plan.id, 'auto_count', state[3])
   local reserved = 0
   for i, fire in ipairs(plan.fires) do
     local automatic = AUTOMATIC[fire[2]]
@@ -83,8 +84,4 @@ local function commit(plan)
   return reply
 end
 
-local replies = {}
-for i, plan in ipairs(call.plans) do
-  replies[i] = commit(plan)
-end
-return done(replies)
+return done(each(call.plans, commit, state_of, {}))

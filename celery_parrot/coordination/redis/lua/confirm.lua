@@ -3,8 +3,7 @@ local lost = enter()
 if lost then
   return lost
 end
-local replies = {}
-for i, hold in ipairs(call.holds) do
+local function confirm(hold)
   local f = held(hold)
   if f then
     f.c.status, f.c.sent = 'sent', now
@@ -12,6 +11,6 @@ for i, hold in ipairs(call.holds) do
     save(f)
     record(f)
   end
-  replies[i] = f and 1 or 0
+  return f and 1 or 0
 end
-return done(replies)
+return done(each(call.holds, confirm, claim_of, 0))

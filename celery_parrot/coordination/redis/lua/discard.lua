@@ -4,13 +4,12 @@ local lost = enter()
 if lost then
   return lost
 end
-local replies = {}
-for i, text in ipairs(call.texts) do
+local function discard(text)
   local f = load(text)
   local refuted = f and f.c.status == 'pending' and f.c.proof == call.token
   if refuted then
     forget(f)
   end
-  replies[i] = refuted and 1 or 0
+  return refuted and 1 or 0
 end
-return done(replies)
+return done(each(call.texts, discard, claim_of, 0))

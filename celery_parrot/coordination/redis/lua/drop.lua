@@ -4,14 +4,15 @@ local lost = enter()
 if lost then
   return lost
 end
-local replies = {}
-for i, drop in ipairs(call.drops) do
+local function drop_it(drop)
   local f = held(drop)
   if f then
+    may_carry(f)
     f.c.status, f.c.reason, f.c.finished = drop.status, drop.reason, now
     if AUTOMATIC[f.c.origin] and not f.c.counted then
       local key = K('state:' .. f.id)
-      if tonumber(redis.call('HGET', key, 'auto_count') or '0') > 0 then
+      local count = ask('state:' .. f.id, 'HGET', key, 'auto_count')
+      if counter(f.id, 'auto_count', count) > 0 then
         redis.call('HINCRBY', key, 'auto_count', -1)
         if f.c.store == 'redis' then
           reopen(f.id)
@@ -22,6 +23,6 @@ for i, drop in ipairs(call.drops) do
     outcome(f, nil, nil, true)
     release(f)
   end
-  replies[i] = f and 1 or 0
+  return f and 1 or 0
 end
-return done(replies)
+return done(each(call.drops, drop_it, claim_of, 0))

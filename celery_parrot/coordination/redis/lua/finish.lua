@@ -1,5 +1,6 @@
 -- call.items: {text, token, status, reason, output?, error?, counted, late}
--- -> {verdict, texts of the waiting fires that the release put back into the outbox…} each.
+-- -> {verdict, texts of the waiting fires that the release put back into the outbox…} each,
+-- {} where something cannot be read.
 local lost = enter()
 if lost then
   return lost
@@ -53,6 +54,7 @@ local function finish(o)
     return { 'unknown' }
   end
   local c = f.c
+  may_carry(f)
   if may_end(c, o) then
     return finish_it(f, o)
   end
@@ -69,8 +71,4 @@ local function finish(o)
   return { 'late' }
 end
 
-local replies = {}
-for i, item in ipairs(call.items) do
-  replies[i] = finish(item)
-end
-return done(replies)
+return done(each(call.items, finish, claim_of, {}))

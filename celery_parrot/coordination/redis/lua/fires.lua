@@ -19,13 +19,40 @@ local AUTOMATIC = { schedule = true, catch_up = true }
 
 local touched_history, touched_sets = {}, {}
 
+local TEXTS = { 'moment', 'name', 'kind', 'origin', 'status', 'owner', 'token', 'worker', 'reason' }
+local NUMBERS = { 'owned', 'committed', 'tries', 'attempt', 'sent_as', 'retries' }
+
+-- A claim that can be worked with; ends the item if it is not one.
+local function sound(text, c)
+  if not c then
+    bad('fire:' .. text, '', 'holds no JSON object')
+  end
+  for _, field in ipairs(TEXTS) do
+    if type(c[field]) ~= 'string' then
+      bad('fire:' .. text, '', 'has no text as ' .. field)
+    end
+  end
+  for _, field in ipairs(NUMBERS) do
+    if type(c[field]) ~= 'number' then
+      bad('fire:' .. text, '', 'has no number as ' .. field)
+    end
+  end
+  if c.status == 'running' and type(c.lease) ~= 'number' then
+    bad('fire:' .. text, '', 'has no number as lease')
+  end
+  if text:sub(-#c.moment - 1) ~= ':' .. c.moment then
+    bad('fire:' .. text, '', 'is the claim of another fire')
+  end
+  return c
+end
+
 local function fire_of(text, raw)
-  local c = cjson.decode(raw)
+  local c = sound(text, object(raw))
   return { text = text, id = text:sub(1, #text - #c.moment - 1), moment = c.moment, was = c.status, c = c }
 end
 
 local function load(text)
-  local raw = redis.call('GET', K('fire:' .. text))
+  local raw = ask('fire:' .. text, 'GET', K('fire:' .. text))
   if raw then
     return fire_of(text, raw)
   end
@@ -46,15 +73,15 @@ end
 -- One more pending claim needs this plan.
 local function keep_proof(f, plan)
   local field = f.c.proof .. ':' .. f.id
-  redis.call('HSET', K('proofs'), field, plan)
-  redis.call('HINCRBY', K('proofs'), '#' .. field, 1)
+  ask('proofs', 'HSET', K('proofs'), field, plan)
+  try('proofs', '#' .. field, 'HINCRBY', K('proofs'), '#' .. field, 1)
   touched_sets.proofs = true
 end
 
 -- A claim that leaves the outbox has been proven, or is gone: the last one takes the plan along.
 local function let_proof_go(f)
   local field = f.c.proof .. ':' .. f.id
-  if redis.call('HINCRBY', K('proofs'), '#' .. field, -1) <= 0 then
+  if (try('proofs', '#' .. field, 'HINCRBY', K('proofs'), '#' .. field, -1) or 1) <= 0 then
     redis.call('HDEL', K('proofs'), field, '#' .. field)
   end
   f.c.proof = nil
@@ -69,7 +96,7 @@ local function proof_of(c, id)
     return ''
   end
   told_proofs[field] = true
-  return redis.call('HGET', K('proofs'), field) or ''
+  return try('proofs', field, 'HGET', K('proofs'), field) or ''
 end
 
 -- Write the claim; outbox and leases follow its status.
@@ -82,22 +109,23 @@ local function save(f)
     let_proof_go(f)
   end
   if c.status == 'pending' then
-    redis.call('ZADD', K('pending'), c.committed, f.text)
+    ask('pending', 'ZADD', K('pending'), c.committed, f.text)
     touched_sets.pending = true
   else
     c.free = nil
     if f.was == 'pending' then
-      redis.call('ZREM', K('pending'), f.text)
+      try('pending', f.text, 'ZREM', K('pending'), f.text)
     end
   end
   if c.status == 'running' then
-    redis.call('ZADD', K('leases'), c.lease, f.text)
-    touched_sets.leases = true
+    if try('leases', f.text, 'ZADD', K('leases'), c.lease, f.text) then
+      touched_sets.leases = true
+    end
   else
     c.lease = nil
     c.token = ''
     if f.was == 'running' then
-      redis.call('ZREM', K('leases'), f.text)
+      try('leases', f.text, 'ZREM', K('leases'), f.text)
     end
   end
   local life = ON_THE_WAY[c.status] and conf.claim_ttl or conf.ended_ttl
@@ -111,20 +139,22 @@ local function forget(f)
     let_proof_go(f)
   end
   redis.call('DEL', K('fire:' .. f.text))
-  redis.call('ZREM', K('pending'), f.text)
-  redis.call('HDEL', K('fires:' .. f.id), f.moment)
+  try('pending', f.text, 'ZREM', K('pending'), f.text)
+  try('fires:' .. f.id, f.moment, 'HDEL', K('fires:' .. f.id), f.moment)
 end
 
 -- --- history ----------------------------------------------------------------------------------------------------
 
+-- A fire does not wait for its history to be mended.
 local function write_record(id, moment, entry)
-  redis.call('HSET', K('fires:' .. id), moment, cjson.encode(entry))
-  touched_history[id] = entry.store or 'code'
+  if try('fires:' .. id, moment, 'HSET', K('fires:' .. id), moment, cjson.encode(entry)) then
+    touched_history[id] = entry.store or 'code'
+  end
 end
 
 -- Only schedules that are registered have one: a stray delivery must not leave a permanent key behind.
 local function has_state(id)
-  return redis.call('HEXISTS', K('state:' .. id), 'last_due') == 1
+  return try('state:' .. id, '', 'HEXISTS', K('state:' .. id), 'last_due') == 1
 end
 
 local MOST_STRAYS = 1000
@@ -136,15 +166,25 @@ local function carry(f, entry)
   if c.store ~= 'db' and not c.stray then
     return
   end
-  if c.store ~= 'db' and (has_state(f.id) or redis.call('ZCARD', K('uncarried')) >= MOST_STRAYS) then
+  if c.store ~= 'db' and (has_state(f.id) or (try('uncarried', '', 'ZCARD', K('uncarried')) or MOST_STRAYS) >= MOST_STRAYS) then
     return
   end
   entry.moment, entry.serial = f.moment, c.serial
-  redis.call('HSET', K('carry'), f.text, cjson.encode(entry))
-  if not redis.call('ZSCORE', K('uncarried'), f.text) then
-    redis.call('ZADD', K('uncarried'), c.serial, f.text)
+  if not try('carry', f.text, 'HSET', K('carry'), f.text, cjson.encode(entry)) then
+    return
   end
-  touched_sets.carry, touched_sets.uncarried = true, true
+  touched_sets.carry = true
+  if try('uncarried', f.text, 'ZADD', K('uncarried'), 'NX', c.serial, f.text) then
+    touched_sets.uncarried = true
+  end
+end
+
+-- What became of a fire of a row must reach its database: it does not end while there is no way there.
+local function may_carry(f)
+  if f.c.store == 'db' then
+    ask('carry', 'HLEN', K('carry'))
+    ask('uncarried', 'ZCARD', K('uncarried'))
+  end
 end
 
 -- The fire's entry as its claim is now. A row knows of its pending fires; everything later is carried there.
@@ -162,24 +202,30 @@ local function record(f, output, err, uncounted)
   end
 end
 
-local function by_time(moments)
-  local keys = {}
-  for _, moment in ipairs(moments) do
+-- The moments of a history, oldest first, and what to compare them by.
+local function moments_of(id)
+  local moments, keys = {}, {}
+  for _, moment in ipairs(try('fires:' .. id, '', 'HKEYS', K('fires:' .. id)) or {}) do
     keys[moment] = sortable(moment)
+    if keys[moment] then
+      moments[#moments + 1] = moment
+    else
+      fault('fires:' .. id, moment, 'is no moment')
+    end
   end
   table.sort(moments, function(a, b) return keys[a] < keys[b] end)
-  return keys
+  return moments, keys
 end
 
 -- Cut back to the limit, a batch at a time so that most calls cost one HLEN.
 local function prune(id, limit)
   local key = K('fires:' .. id)
-  local surplus = redis.call('HLEN', key) - limit
+  local surplus = (try('fires:' .. id, '', 'HLEN', key) or 0) - limit
   if surplus <= math.max(math.floor(limit / 10), 1) then
     return
   end
-  local moments = redis.call('HKEYS', key)
-  by_time(moments)
+  local moments = moments_of(id)
+  surplus = math.min(surplus, #moments)
   for first = 1, surplus, 500 do
     redis.call('HDEL', key, unpack(moments, first, math.min(first + 499, surplus)))
   end
@@ -188,26 +234,34 @@ end
 -- Once a day a schedule: drop what is older than the history is kept.
 local function prune_old(id)
   local key, cutoff = K('fires:' .. id), sortable(iso(now - conf.history_ms))
-  for _, moment in ipairs(redis.call('HKEYS', key)) do
-    if sortable(moment) < cutoff then
-      local entry = cjson.decode(redis.call('HGET', key, moment))
-      if not (entry['until'] and sortable(entry['until']) >= cutoff) then
-        redis.call('HDEL', key, moment)
-      end
+  local moments, keys = moments_of(id)
+  for _, moment in ipairs(moments) do
+    if keys[moment] >= cutoff then
+      break
+    end
+    local entry = object(redis.call('HGET', key, moment))
+    if not entry then
+      fault('fires:' .. id, moment, 'holds no JSON object')
+    elseif not (type(entry['until']) == 'string' and (sortable(entry['until']) or '') >= cutoff) then
+      redis.call('HDEL', key, moment)
     end
   end
 end
 
+-- Nil and true for one that is there but cannot be read.
 local function entry_of(id, moment)
-  local raw = redis.call('HGET', K('fires:' .. id), moment)
-  return raw and cjson.decode(raw) or nil
+  local raw = try('fires:' .. id, moment, 'HGET', K('fires:' .. id), moment)
+  local entry = raw and object(raw) or nil
+  if raw and not entry then
+    fault('fires:' .. id, moment, 'holds no JSON object')
+  end
+  return entry, not entry and raw ~= false
 end
 
 -- moment, entry, moment, entry, … strictly before `before` if given, newest due time first.
 local function history(id, limit, before)
   local key = K('fires:' .. id)
-  local moments = redis.call('HKEYS', key)
-  local keys = by_time(moments)
+  local moments, keys = moments_of(id)
   before = before and sortable(before)
   local wanted = {}
   for i = #moments, 1, -1 do
@@ -229,12 +283,25 @@ local function history(id, limit, before)
   return found
 end
 
+local A_FIRE = '(%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.?%d*%+00:00.*)$'
+
+-- Take out of the outbox or the leases what has neither claim nor history.
+local function take_out(set, text)
+  if not text:match(A_FIRE) then
+    fault(set, text, 'names no fire and was taken out')
+  end
+  redis.call('ZREM', K(set), text)
+end
+
 -- A claim that expired on the way (nobody looked for its whole life), rebuilt from its history entry if that has the
 -- status `status`, so that what became of it is recorded after all.
 local function rebuild(text, status)
-  local moment = text:match('(%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.?%d*%+00:00.*)$')
+  local moment = text:match(A_FIRE)
   local id = moment and text:sub(1, #text - #moment - 1)
   local entry = moment and entry_of(id, moment)
+  if entry and redis.call('EXISTS', K('fire:' .. text)) == 1 then -- a value of another type is not overwritten
+    bad('fire:' .. text, '', 'holds a value of another type')
+  end
   if not entry or entry.status ~= status then
     return nil
   end
@@ -245,6 +312,7 @@ local function rebuild(text, status)
     started = entry.started, lease = now, counted = entry.sent and true or nil, store = entry.store,
     proof = entry.proof,
   } }
+  sound(text, f.c)
   save(f)
   return f
 end
@@ -259,7 +327,7 @@ local function count_sent(f)
   f.c.counted = true
   if has_state(f.id) then
     redis.call('HSET', K('state:' .. f.id), 'last_run', iso_now())
-    redis.call('HINCRBY', K('state:' .. f.id), 'run_count', 1)
+    try('state:' .. f.id, 'run_count', 'HINCRBY', K('state:' .. f.id), 'run_count', 1)
   end
 end
 
@@ -285,7 +353,7 @@ local function outcome(f, output, err, counted)
       local status = c.status == 'target_missing' and 'target_missing' or 'error'
       redis.call('HSET', key, 'last_status', status, 'last_error', err or c.reason, 'last_error_at', iso_now())
       if counted then
-        redis.call('HINCRBY', key, 'consecutive_failures', 1)
+        try('state:' .. f.id, 'consecutive_failures', 'HINCRBY', key, 'consecutive_failures', 1)
       end
     end
   end
@@ -302,8 +370,8 @@ end
 
 -- One entry for due times that are decided without firing. Never replaces that of a fire.
 local function not_fired(plan, range, owner)
-  local before = redis.call('HGET', K('fires:' .. plan.id), range.first)
-  if before and cjson.decode(before).committed then
+  local before, unreadable = entry_of(plan.id, range.first)
+  if unreadable or (before and before.committed) then
     return
   end
   write_record(plan.id, range.first, {
@@ -319,15 +387,17 @@ local alive_cache = {}
 
 local function alive(owner)
   if alive_cache[owner] == nil then
-    local seen = redis.call('ZSCORE', K('seen'), owner)
-    alive_cache[owner] = (seen and now - tonumber(seen) <= conf.heartbeat) and true or false
+    local seen = try('seen', owner, 'ZSCORE', K('seen'), owner)
+    -- where nobody's life can be seen, nobody is judged by it
+    alive_cache[owner] = seen == nil or (seen and now - tonumber(seen) <= conf.heartbeat) and true or false
   end
   return alive_cache[owner]
 end
 
 local function heartbeat(owner)
-  redis.call('ZADD', K('seen'), now, owner)
-  touched_sets.seen = true
+  if try('seen', owner, 'ZADD', K('seen'), now, owner) then
+    touched_sets.seen = true
+  end
 end
 
 -- Whether `who` may take this pending claim now.

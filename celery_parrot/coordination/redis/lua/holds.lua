@@ -3,9 +3,8 @@ local lost = enter()
 if lost then
   return lost
 end
-local found = {}
-for i, id in ipairs(call.ids) do
-  local state = redis.call('HMGET', K('state:' .. id), 'disabled_by', 'note', 'held_at', 'last_due')
-  found[i] = { state[1] or '', state[2] or '', state[3] or '', state[4] or '' }
+local function look(id)
+  local state = ask(state_of(id), 'HMGET', K('state:' .. id), 'disabled_by', 'note', 'held_at', 'last_due')
+  return { state[1] or '', state[2] or '', state[3] or '', moment_of(id, state[4]) or '' }
 end
-return answer(found)
+return answer(each(call.ids, look, state_of, { '', '', '', '' }))

@@ -22,18 +22,18 @@ end
 local function place(id, kind, at, held, count, max_fires)
   redis.call('HSET', K('state:' .. id), 'at', at, 'kind', kind)
   if at == '' or held ~= '' or (max_fires and count >= max_fires) then
-    redis.call('ZREM', K('run_times:' .. kind), id)
+    try('run_times:' .. kind, id, 'ZREM', K('run_times:' .. kind), id)
   else
-    redis.call('ZADD', K('run_times:' .. kind), at, id)
-    redis.call('SADD', K('kinds'), kind)
+    try('run_times:' .. kind, id, 'ZADD', K('run_times:' .. kind), at, id)
+    try('kinds', kind, 'SADD', K('kinds'), kind)
   end
 end
 
 -- A fire that max_fires had a place for was never sent: there is room again.
 local function reopen(id)
   local state = redis.call('HMGET', K('state:' .. id), 'at', 'kind', 'disabled_by')
-  if (state[1] or '') ~= '' and (state[3] or '') == '' and redis.call('HEXISTS', K('jobs'), id) == 1 then
-    redis.call('ZADD', K('run_times:' .. state[2]), state[1], id)
-    redis.call('SADD', K('kinds'), state[2])
+  if (state[1] or '') ~= '' and (state[3] or '') == '' and try('jobs', '', 'HEXISTS', K('jobs'), id) == 1 then
+    try('run_times:' .. state[2], id, 'ZADD', K('run_times:' .. state[2]), state[1], id)
+    try('kinds', state[2], 'SADD', K('kinds'), state[2])
   end
 end

@@ -52,9 +52,12 @@ local function iso_now()
 end
 
 -- Digits only, always 20 of them: comparing ISO text itself would follow the server's locale, in which '+' and '.'
--- may come in any order.
+-- may come in any order. Nil for what is no moment.
 local function sortable(moment)
   local y, mo, d, h, mi, s, tail = moment:match('^(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)(.*)$')
+  if not y then
+    return nil
+  end
   local fraction = tail:match('^%.(%d+)') or ''
   return y .. mo .. d .. h .. mi .. s .. (fraction .. '000000'):sub(1, 6)
 end
@@ -72,16 +75,21 @@ local function server_id()
   return info:match('run_id:(%x+)') or ''
 end
 
+-- The number of a field of it. Rubbish would stop everything for ever, so it says so.
+local function common_number(field, value)
+  return tonumber(value or '0') or bad('coordinator', field, 'holds no number')
+end
+
 local function read_common()
-  local raw = redis.call('HMGET', KEYS[1], 'epoch', 'run_id', 'touched', 'judge_from', 'quiet_until', 'remembered',
+  local raw = ask('coordinator', 'HMGET', KEYS[1], 'epoch', 'run_id', 'touched', 'judge_from', 'quiet_until', 'remembered',
     'beats_from')
   common.epoch = raw[1] or ''
   common.run_id = raw[2] or ''
-  common.touched = tonumber(raw[3] or '0')
-  common.judge_from = tonumber(raw[4] or '0')
-  common.quiet_until = tonumber(raw[5] or '0')
+  common.touched = common_number('touched', raw[3])
+  common.judge_from = common_number('judge_from', raw[4])
+  common.quiet_until = common_number('quiet_until', raw[5])
   common.remembered = raw[6] or ''
-  common.beats_from = tonumber(raw[7] or '0')
+  common.beats_from = common_number('beats_from', raw[7])
   common.server = server_id()
   common.changed = common.run_id ~= common.server and common.run_id ~= '' and common.server ~= ''
 end
@@ -105,6 +113,20 @@ local function touch()
   end
 end
 
+-- What nothing can go on without: the common key, and with `outbox` the outbox. The answer to give at once, or nil.
+local function unusable(outbox)
+  local ok, err = pcall(read_common)
+  if ok and outbox then
+    ok, err = pcall(ask, 'pending', 'ZCARD', K('pending'))
+  end
+  if ok then
+    return nil
+  elseif type(err) == 'table' and err.suffix then
+    return { 'BAD', err.suffix, err.part, err.reason }
+  end
+  error(err, 0)
+end
+
 local function new_epoch()
   common.epoch, common.run_id, common.remembered = candidate, common.server, ''
   common.new = true
@@ -116,10 +138,13 @@ local function keep_quiet()
   common.judge_from = math.max(common.judge_from, common.quiet_until)
 end
 
--- Start of every ordinary call. Returns the answer to give at once if the memory was lost, else nil.
+-- Start of every ordinary call. Returns the answer to give at once if the memory was lost or cannot be read, else nil.
 -- A caller that knows no epoch adopts what there is or makes one; a changed server starts with silence.
-local function enter()
-  read_common()
+local function enter(outbox)
+  local broken = unusable(outbox)
+  if broken then
+    return broken
+  end
   if known == '' then
     if common.epoch == '' then
       new_epoch()
@@ -136,7 +161,10 @@ end
 
 -- Start of a call that puts back what somebody remembers. The first to do so sets the silence.
 local function rejoin()
-  read_common()
+  local broken = unusable(true)
+  if broken then
+    return broken
+  end
   if common.epoch == '' or common.changed then
     new_epoch()
     keep_quiet()
@@ -147,6 +175,7 @@ local function rejoin()
     common.remembered = '1'
   end
   touch()
+  return nil
 end
 
 local function judging()
@@ -158,10 +187,10 @@ local function quiet()
 end
 
 local function answer(items)
-  return { 'OK', common.epoch, now, common.judge_from, common.quiet_until, items }
+  return { 'OK', common.epoch, now, common.judge_from, common.quiet_until, items, faults }
 end
 
 -- What a script of another room answers: it knows no epoch, so it can neither miss one nor touch the common key.
 local function plain(items)
-  return { now, items }
+  return { now, items, faults }
 end

@@ -1,7 +1,7 @@
 -- call.owner, call.token; call.plans: {id, name, kind, store, mark, fires: {{moment, origin}…}, proof}
--- -> {verdict, mark, "", 0, index of each fire…} each.
+-- -> {verdict, mark, "", 0, index of each fire…} each; {} where something cannot be read.
 -- Claims all fires of a plan or none, for a row in a database that decides. No mark is here.
-local lost = enter()
+local lost = enter(true)
 if lost then
   return lost
 end
@@ -17,6 +17,7 @@ local function prepare(plan)
   if quiet() then
     return { 'moved', plan.mark, '', 0 }
   end
+  ask('proofs', 'HLEN', K('proofs')) -- before the first write
   local new, reply = {}, { 'committed', plan.mark, '', 0 }
   for i, fire in ipairs(plan.fires) do
     local there = load(plan.id .. ':' .. fire[1])
@@ -40,8 +41,8 @@ local function prepare(plan)
   return reply
 end
 
-local replies = {}
-for i, plan in ipairs(call.plans) do
-  replies[i] = prepare(plan)
+local function first_claim(plan)
+  return plan.fires[1] and 'fire:' .. plan.id .. ':' .. plan.fires[1][1] or state_of(plan)
 end
-return done(replies)
+
+return done(each(call.plans, prepare, first_claim, {}))

@@ -1,15 +1,14 @@
--- call.items: {id, when, initial?} -> {last_due, disabled_by or ""} each.
+-- call.items: {id, when, initial?} -> {last_due, disabled_by or ""} each, {} where its run state cannot be read.
 -- First come sets the mark. Another `when` is an edit: the mark becomes `initial` (now if none) but never moves back,
 -- unless nothing was decided from it since it was registered (field init).
 local lost = enter()
 if lost then
   return lost
 end
-local marks = {}
-for i, item in ipairs(call.items) do
+local function register(item)
   local key = K('state:' .. item.id)
-  local state = redis.call('HMGET', key, 'last_due', 'when', 'init', 'disabled_by')
-  local mark, when = state[1], state[2] or ''
+  local state = ask(state_of(item), 'HMGET', key, 'last_due', 'when', 'init', 'disabled_by')
+  local mark, when = moment_of(item.id, state[1]), state[2] or ''
   local initial = item.initial or iso_now()
   if not mark then
     mark = initial
@@ -21,6 +20,6 @@ for i, item in ipairs(call.items) do
     end
     redis.call('HSET', key, 'last_due', mark, 'when', item.when)
   end
-  marks[i] = { mark, state[4] or '' }
+  return { mark, state[4] or '' }
 end
-return answer(marks)
+return answer(each(call.items, register, state_of, {}))

@@ -2,14 +2,18 @@
 -- call.proofs: {"token:id": plan}; call.seen_at? (ms) and call.same_age.
 -- mirrored  set: texts of outbox entries that came from memories in this epoch; mirror_of: the freshest of those
 -- What a beat remembers, for a server that forgot.
-rejoin()
-for _, mark in ipairs(call.marks) do
+local lost = rejoin()
+if lost then
+  return lost
+end
+
+local function remember_mark(mark)
   local key = K('state:' .. mark.id)
-  local state = redis.call('HMGET', key, 'last_due', 'when', 'init', 'disabled_by')
-  local stored, when = state[1], state[2] or ''
+  local state = ask(state_of(mark), 'HMGET', key, 'last_due', 'when', 'init', 'disabled_by')
+  local stored, when = moment_of(mark.id, state[1]), state[2] or ''
   local other = stored and mark.when ~= '' and when ~= '' and mark.when ~= when
   -- a definition of the redis store that is gone leaves no run state behind
-  local gone = mark.when == JOB and redis.call('HEXISTS', K('jobs'), mark.id) == 0
+  local gone = mark.when == JOB and ask('jobs', 'HEXISTS', K('jobs'), mark.id) == 0
   if not other and not gone then -- a mark that belongs to another definition says nothing about this one
     local last_due = mark.last_due
     if stored and state[3] ~= '1' and sortable(stored) > sortable(last_due) then
@@ -21,15 +25,20 @@ for _, mark in ipairs(call.marks) do
     redis.call('HSET', key, 'last_due', last_due, 'init', '', 'when', when ~= '' and when or mark.when)
   end
 end
+each(call.marks, remember_mark, state_of)
 
 -- What an older memory put back and a fresher one does not know has been sent since.
 local function take_back()
-  for _, text in ipairs(redis.call('SMEMBERS', K('mirrored'))) do
+  local texts = try('mirrored', '', 'SMEMBERS', K('mirrored'))
+  if not texts then
+    return
+  end
+  each(texts, function(text)
     local f = load(text)
     if f and f.c.status == 'pending' then
       forget(f)
     end
-  end
+  end, claim_of)
   redis.call('DEL', K('mirrored'))
 end
 
@@ -50,7 +59,7 @@ local function is_fresh()
 end
 
 if is_fresh() then
-  for _, entry in ipairs(call.outbox) do
+  each(call.outbox, function(entry)
     if redis.call('EXISTS', K('fire:' .. entry.text)) == 0 then
       local f = fire_of(entry.text, entry.claim)
       if f.c.proof then
@@ -58,9 +67,10 @@ if is_fresh() then
       end
       save(f)
       record(f)
-      redis.call('SADD', K('mirrored'), f.text)
-      touched_sets.mirrored = true
+      if try('mirrored', f.text, 'SADD', K('mirrored'), f.text) then
+        touched_sets.mirrored = true
+      end
     end
-  end
+  end, claim_of)
 end
 return done({})

@@ -1,12 +1,15 @@
 -- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, sent_as, retries, started}.
 -- Fires that run on a worker, for a server that forgot.
-rejoin()
+local lost = rejoin()
+if lost then
+  return lost
+end
 
 local function restore(r)
   local f = load(r.text) or { text = r.text, id = r.id, moment = r.moment, was = 'sent', c = {
     moment = r.moment, name = r.name, kind = r.kind, origin = r.origin, status = 'sent', owner = '', owned = now,
     committed = r.started, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '', reason = '',
-    sent = r.started, counted = redis.call('HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil,
+    sent = r.started, counted = try('fires:' .. r.id, '', 'HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil,
     stray = true,
   } }
   local c = f.c
@@ -24,7 +27,5 @@ local function restore(r)
   record(f)
 end
 
-for _, item in ipairs(call.items) do
-  restore(item)
-end
+each(call.items, restore, claim_of)
 return done({})

@@ -3,14 +3,13 @@ local lost = enter()
 if lost then
   return lost
 end
-local replies = {}
-for i, hold in ipairs(call.holds) do
+local function renew(hold)
   local f = held(hold)
   if f then
     heartbeat(f.c.owner) -- else a long send outlives its heartbeat
     f.c.owned, f.c.free = now, nil
     save(f)
   end
-  replies[i] = f and 1 or 0
+  return f and 1 or 0
 end
-return done(replies)
+return done(each(call.holds, renew, claim_of, 0))

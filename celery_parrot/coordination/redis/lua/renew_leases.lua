@@ -3,14 +3,13 @@ local lost = enter()
 if lost then
   return lost
 end
-local replies = {}
-for i, lease in ipairs(call.leases) do
+local function renew(lease)
   local f = load(lease.text)
   local mine = f and f.c.status == 'running' and f.c.token == lease.token
   if mine then
     f.c.lease, f.c.unproved = now + conf.lease, nil
     save(f)
   end
-  replies[i] = mine and 1 or 0
+  return mine and 1 or 0
 end
-return done(replies)
+return done(each(call.leases, renew, claim_of, 0))

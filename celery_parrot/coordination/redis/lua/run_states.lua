@@ -3,8 +3,7 @@ local lost = enter()
 if lost then
   return lost
 end
-local found = {}
-for i, id in ipairs(call.ids) do
-  found[i] = redis.call('HGETALL', K('state:' .. id))
+local function look(id)
+  return ask(state_of(id), 'HGETALL', K('state:' .. id))
 end
-return answer(found)
+return answer(each(call.ids, look, state_of, {}))

@@ -1,5 +1,5 @@
 -- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, retries, put_back, deadline?}
--- -> {verdict, attempt, lease_until or 0, retry_after in ms} each. The rules are numbered as in protocols.py.
+-- -> {verdict, attempt, lease_until or 0, retry_after in ms} each, {} where something cannot be read. The rules are numbered as in protocols.py.
 local lost = enter()
 if lost then
   return lost
@@ -88,8 +88,4 @@ local function start(d)
   return open(f, d)
 end
 
-local replies = {}
-for i, delivery in ipairs(call.items) do
-  replies[i] = start(delivery)
-end
-return done(replies)
+return done(each(call.items, start, claim_of, {}))

@@ -4,10 +4,10 @@ if lost then
   return lost
 end
 local found = {}
-local texts = redis.call('ZRANGEBYSCORE', K('uncarried'), '-inf', '+inf', 'LIMIT', 0, call.limit)
+local texts = try('uncarried', '', 'ZRANGEBYSCORE', K('uncarried'), '-inf', '+inf', 'LIMIT', 0, call.limit) or {}
 for first = 1, #texts, 500 do
   local last = math.min(first + 499, #texts)
-  for i, raw in ipairs(redis.call('HMGET', K('carry'), unpack(texts, first, last))) do
+  for i, raw in ipairs(try('carry', '', 'HMGET', K('carry'), unpack(texts, first, last)) or {}) do
     local text = texts[first + i - 1]
     if raw then
       found[#found + 1] = text

@@ -1,12 +1,10 @@
 -- call.ids -> {JSON, mark, disabled_by} each, or nothing.
-local found = {}
-for i, id in ipairs(call.ids) do
-  local raw = redis.call('HGET', K('jobs'), id)
-  if raw then
-    local state = redis.call('HMGET', K('state:' .. id), 'last_due', 'disabled_by')
-    found[i] = { raw, state[1] or '', state[2] or '' }
-  else
-    found[i] = {}
+local function look(id)
+  local raw = ask('jobs', 'HGET', K('jobs'), id)
+  if not raw then
+    return {}
   end
+  local state = ask(state_of(id), 'HMGET', K('state:' .. id), 'last_due', 'disabled_by')
+  return { raw, moment_of(id, state[1]) or '', state[2] or '' }
 end
-return plain(found)
+return plain(each(call.ids, look, state_of, {}))

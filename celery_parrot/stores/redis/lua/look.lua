@@ -15,7 +15,8 @@ local found = {}
 for i, id in ipairs(ids) do
   local raw = redis.call('HGET', K('jobs'), id)
   if raw then
-    local entries, state = redis.call('HLEN', K('fires:' .. id)), redis.call('HGETALL', K('state:' .. id))
+    local entries = try('fires:' .. id, '', 'HLEN', K('fires:' .. id)) or 0
+    local state = try('state:' .. id, '', 'HGETALL', K('state:' .. id)) or {}
     found[i] = { id, raw, entries, state, names[i] or '' }
   else
     found[i] = names[i] and { id, '', 0, {}, names[i] } or {}

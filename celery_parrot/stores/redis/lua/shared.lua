@@ -16,8 +16,8 @@ end
 -- A definition that cannot be computed is tried again at `at`: a newer release may know better.
 local function put_aside(id, kind, at, why)
   redis.call('HSET', K('state:' .. id), 'broken', why, 'kind', kind)
-  redis.call('ZADD', K('run_times:' .. kind), at, id)
-  redis.call('SADD', K('kinds'), kind)
+  try('run_times:' .. kind, id, 'ZADD', K('run_times:' .. kind), at, id)
+  try('kinds', kind, 'SADD', K('kinds'), kind)
 end
 
 -- The version of a definition, also of one that cannot be read.
