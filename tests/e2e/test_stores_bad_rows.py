@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_stores_plain_sql import READY, Site
+from tests.e2e.test_stores_plain_sql import READY, Site, one_will_do
 from tests.integration.stores_sql.database import DIALECTS, SqlDatabase, empty_url
 from tests.integration.stores_sql.test_bad_rows import BAD, ODD
 from tests.support.procs import Procs
@@ -28,8 +28,9 @@ def site(request: pytest.FixtureRequest, private_redis: PrivateRedis, procs: Pro
         made.close()
 
 
-def test_none_stops_the_others(site: Site) -> None:
+def test_none_stops_the_others(site: Site, full: bool) -> None:
     """Bad JSON, unknown kind, type and zone, impossible cron, ten megabytes, odd names, the years 1 and 9999."""
+    one_will_do(site, full)
     for name, columns in BAD.items():
         site.insert(f"bad: {name}", **columns)
     for name, columns in ODD.items():

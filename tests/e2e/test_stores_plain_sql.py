@@ -94,7 +94,7 @@ def site(request: pytest.FixtureRequest, private_redis: PrivateRedis, procs: Pro
         made.close()
 
 
-def _one_will_do(site: Site, full: bool) -> None:
+def one_will_do(site: Site, full: bool) -> None:
     """In the short form."""
     if site.database.dialect != "postgresql" and not full:
         pytest.skip("the long form has the other databases (make chaos)")
@@ -153,7 +153,7 @@ def _edits(site: Site, name: str) -> None:
 def test_a_row_of_the_seeds_columns_runs(site: Site, full: bool) -> None:
     """From a plain INSERT to the result in the row, by a beat and a worker; an edit of ``prompt`` reaches the next run
     and bumps the version."""
-    _one_will_do(site, full)
+    one_will_do(site, full)
     site.beat().wait_for_log(READY)
     worker = site.procs.worker(APP, "-Q", "agents", "--pool", "solo", "--without-gossip", "--without-mingle",
                                env=site.env)  # fmt: skip

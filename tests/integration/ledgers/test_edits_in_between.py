@@ -48,7 +48,7 @@ def play(scene: OnRedis, what: str, at: str) -> tuple[Schedule, ManualBeat]:
     hooked.after(name, lambda: EDITS[what](scene, made))
     settle(first)
     assert not hooked._after[name], "the edit was made"
-    scene.run(8)
+    scene.run(5)
     return made, first
 
 
