@@ -39,6 +39,8 @@ from celery_parrot.protocols import (
 _SENDING_SHARE = 0.3
 _REMEMBER_SENT = 20_000
 _ORPHANED_AFTER = timedelta(days=1)
+_LATE = timedelta(seconds=60)
+"""Lateness from which on a fire is said to be late."""
 
 
 class Outbox:
@@ -139,11 +141,21 @@ class Outbox:
         for ticket in sent:
             self._sent[identity(ticket.fire)] = None
             self._tell(events.FIRE_SENT, logging.INFO, "sent", ticket.fire)
+            self._tell_late(ticket)
         while len(self._sent) > _REMEMBER_SENT:
             self._sent.popitem(last=False)
         self._coordinator.confirm([ticket.hold for ticket in sent])
         for ticket in sent:
             self._mirror.pop(ticket.fire.key, None)
+
+    def _tell_late(self, ticket: Ticket) -> None:
+        sent_at = ticket.fire.owned_at + timedelta(seconds=self._clock.monotonic() - ticket.since)
+        if sent_at - ticket.fire.key.due_at <= _LATE:
+            return  # jitter only makes it less
+        late = sent_at - sending_at(ticket.due.schedule, ticket.due.trigger, ticket.fire.key.due_at)
+        if late > _LATE:
+            seconds = round(late.total_seconds(), 1)
+            self._tell(events.FIRE_LATE, logging.WARNING, f"sent {seconds:g} s late", ticket.fire, late=seconds)
 
     def _drop(self, drops: Sequence[tuple[Hold, Status, str]]) -> None:
         if not drops:

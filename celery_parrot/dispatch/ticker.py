@@ -114,6 +114,8 @@ class Ticker:
 
         Never raises for an outage of coordinator, broker or store.
         """
+        begun = self._clock.monotonic()
+        self._events.emit(Event(events.TICK_STARTED, logging.DEBUG, "tick started"))
         try:
             more = self._turn()
         except MemoryLost as lost:
@@ -123,6 +125,8 @@ class Ticker:
             self._errands.lock_unavailable(self._router.routed, None if self._reading is None else self._time.now())
             return self._settings.sync_interval
         self._last_tick = self._clock.monotonic()
+        took = round(self._last_tick - begun, 6)
+        self._events.emit(Event(events.TICK_COMPLETED, logging.DEBUG, f"tick took {took:g} s", {"took": took}))
         return 0.0 if more else self._sleep()
 
     def woken(self) -> None:
