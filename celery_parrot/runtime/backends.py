@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -15,6 +15,7 @@ from celery_parrot.errors import ConfigurationError
 from celery_parrot.protocols import Coordinator, EventSink, RowStore, ScheduleStore, WakeChannel
 from celery_parrot.runtime.aside import Rows
 from celery_parrot.runtime.celery_schedules import zone_name
+from celery_parrot.runtime.conf_redis import RedisAddress
 from celery_parrot.runtime.config import Settings
 from celery_parrot.runtime.faults import crashing
 from celery_parrot.runtime.precedence import Outranked, TakenIn, none_taken
@@ -103,8 +104,7 @@ def connect(settings: Settings, clock: Clock) -> Coordinator:
         return MemoryCoordinator(settings.namespace, settings.timing, clock)
     from celery_parrot.coordination.redis import RedisCoordinator
 
-    redis = settings.redis
-    return RedisCoordinator(redis.url, settings.namespace, settings.timing, options=redis.options, clock=clock)
+    return RedisCoordinator(**_redis(settings.redis), namespace=settings.namespace, timing=settings.timing, clock=clock)
 
 
 def sql_store(app: Celery, settings: Settings, clock: Clock) -> Any:
@@ -162,7 +162,23 @@ def _redis_wake(settings: Settings, clock: Clock) -> WakeChannel:
         return MemoryWake(clock)
     from celery_parrot.coordination.redis import RedisWake
 
-    return RedisWake(settings.redis.url, settings.namespace, options=settings.redis.options, clock=clock)
+    return RedisWake(**_redis(settings.redis), namespace=settings.namespace, clock=clock)
+
+
+def _redis(address: RedisAddress) -> Mapping[str, Any]:
+    """What a link needs to reach it."""
+    from celery_parrot.coordination.redis import Cluster, SentinelMaster
+
+    if address.sentinel is not None:
+        known = address.sentinel
+        return {
+            "target": SentinelMaster(
+                address.nodes, known.master, address.options, known.options, known.min_other_sentinels
+            )
+        }
+    if address.cluster:
+        return {"target": Cluster(address.nodes, address.options)}
+    return {"target": address.url, "options": address.options}
 
 
 def _tells(db: Any) -> bool:

@@ -87,7 +87,7 @@ class Settings:
     @property
     def namespace(self) -> Namespace:
         """What every key and fire id starts with."""
-        return Namespace(self.name)
+        return Namespace(self.name, hash_tag=self.redis is not None and self.redis.cluster)
 
     @property
     def timing(self) -> Timing:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import redis
-from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError, RedisError, ResponseError
-from redis.retry import Retry
+from redis.exceptions import NoScriptError, RedisClusterException, RedisError, ResponseError
 
 from celery_parrot.clock import Clock, SystemClock
+from celery_parrot.coordination.redis.clients import DEFAULTS, no_retry
 from celery_parrot.coordination.redis.scripts import Script
 from celery_parrot.errors import Unreachable
 
@@ -22,15 +21,6 @@ Target = str | Callable[[], "redis.Redis"]
 #: Longest pause between two tries to reach a server that is away, in seconds; the first is a twentieth of it.
 _LONGEST_PAUSE: Final = 1.0
 _FIRST_PAUSE: Final = 0.05
-
-_DEFAULTS: Final[Mapping[str, Any]] = {
-    "socket_timeout": 2.0,  # an outage must be noticed before it is long
-    "socket_connect_timeout": 2.0,
-    "socket_keepalive": True,
-    "health_check_interval": 15,
-    "retry_on_timeout": False,
-    "protocol": 2,
-}
 
 
 def masked(url: str) -> str:
@@ -52,8 +42,9 @@ class Link:
     for up to a second between two tries.
 
     :param target: a Redis URL (``redis://``, ``rediss://``, ``unix://``, also with ``valkey``), or a function that
-        makes a client. The function is called again after a fork, so it must not hand out one client twice; the
-        client it makes should not retry (``retry=Retry(NoBackoff(), 0)``) and must not decode answers.
+        makes a client (:mod:`~celery_parrot.coordination.redis.clients` has two). The function is called again after
+        a fork, so it must not hand out one client twice; the client it makes should not retry
+        (``retry=Retry(NoBackoff(), 0)``) and must not decode answers.
     :param options: keyword arguments for the client made from a URL, e.g. ``ssl_ca_certs``.
     """
 
@@ -75,7 +66,9 @@ class Link:
     @property
     def name(self) -> str:
         """What it talks to, without credentials."""
-        return masked(self._target) if isinstance(self._target, str) else "redis"
+        if isinstance(self._target, str):
+            return masked(self._target)
+        return str(getattr(self._target, "name", "redis"))
 
     def run(self, script: Script, keys: Sequence[str], args: Sequence[bytes | str]) -> Any:
         """Run a script; load it on the way if the server does not have it.
@@ -105,7 +98,7 @@ class Link:
                 self._failed(exc)
                 raise Unreachable(f"{self.name}: {self._last_error}") from exc
             raise Unreachable(f"{self.name}: {type(exc).__name__}: {exc}") from exc
-        except (RedisError, OSError) as exc:
+        except (RedisError, RedisClusterException, OSError) as exc:
             self._failed(exc)
             raise Unreachable(f"{self.name}: {self._last_error}") from exc
         self._pause = 0.0
@@ -133,7 +126,9 @@ class Link:
         if not isinstance(self._target, str):
             return self._target()
         url = re.sub(r"^valkey(s?)://", r"redis\1://", self._target)
-        options = {**_DEFAULTS, "retry": Retry(NoBackoff(), 0), **self._options}
+        options = {**DEFAULTS, "retry": no_retry(), **self._options}
+        if url.startswith("unix://"):
+            del options["socket_keepalive"]  # no option of such a socket
         client: redis.Redis = redis.Redis.from_url(url, **options)
         return client
 
