@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from celery_parrot.runtime.conf_source import Source, closest, mask, refuse
+from celery_parrot.model.secrets import mask
+from celery_parrot.runtime.conf_source import Source, closest, refuse
 
 BACKENDS = ("postgresql", "postgres", "mysql", "mariadb", "sqlite")
 """What a database URL may begin with; a driver may follow after a plus sign."""

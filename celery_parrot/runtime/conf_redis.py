@@ -10,7 +10,8 @@ from functools import partial
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
-from celery_parrot.runtime.conf_source import Source, closest, mask, number, refuse
+from celery_parrot.model.secrets import mask
+from celery_parrot.runtime.conf_source import Source, closest, number, refuse
 
 SENTINEL = "sentinel"
 CLUSTER = ("redis+cluster", "rediss+cluster")

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from celery import Celery
 
 from celery_parrot.errors import ConfigurationError
+from celery_parrot.model.secrets import mask
 
 ENVIRONMENT: Mapping[str, str] = {
     "parrot_coordination": "SCHEDULER_COORDINATION",
@@ -24,15 +25,7 @@ ENVIRONMENT: Mapping[str, str] = {
 """Environment names that are read when a setting is absent."""
 
 _TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
-# A password may hold a comma or a semicolon; so does a list of URLs, between two of them.
-_CREDENTIALS = re.compile(r"(://[^:/@\s'\"]*):(?:(?![;,]\s*[a-z+]+://)[^\s'\"])*@")
-_SECRET_QUERY = re.compile(r"(?i)([?&][a-z_]*(?:passw(?:or)?d|secret|token)[a-z_]*=)[^&\s'\"]*")
 _SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|token|credential")
-
-
-def mask(text: str) -> str:
-    """``text`` without the passwords of the URLs in it."""
-    return _SECRET_QUERY.sub(r"\1**", _CREDENTIALS.sub(r"\1:**@", text))
 
 
 def shown(value: object) -> object:

@@ -12,9 +12,9 @@ from celery.app.task import Task
 from kombu.exceptions import EncodeError, OperationalError
 
 from celery_parrot.clock import Clock
+from celery_parrot.model.secrets import mask
 from celery_parrot.protocols import Message, SendResult, SendStatus
 from celery_parrot.runtime.broker import Broker, BrokerDown
-from celery_parrot.runtime.conf_source import mask
 
 logger = logging.getLogger("celery_parrot")
 

@@ -15,18 +15,13 @@ from celery_parrot.clock import Clock, SystemClock
 from celery_parrot.coordination.redis.clients import DEFAULTS, no_retry
 from celery_parrot.coordination.redis.scripts import Script
 from celery_parrot.errors import Unreachable
+from celery_parrot.model.secrets import mask
 
 Target = str | Callable[[], "redis.Redis"]
 
 #: Longest pause between two tries to reach a server that is away, in seconds; the first is a twentieth of it.
 _LONGEST_PAUSE: Final = 1.0
 _FIRST_PAUSE: Final = 0.05
-
-
-def masked(url: str) -> str:
-    """A URL without its credentials, for people and logs."""
-    url = re.sub(r"//[^/@]*@", "//***@", url, count=1)
-    return re.sub(r"(?i)([?&](?:password|username)=)[^&]*", r"\1***", url)
 
 
 def _about_data(exc: ResponseError) -> bool:
@@ -67,7 +62,7 @@ class Link:
     def name(self) -> str:
         """What it talks to, without credentials."""
         if isinstance(self._target, str):
-            return masked(self._target)
+            return mask(self._target)
         return str(getattr(self._target, "name", "redis"))
 
     def run(self, script: Script, keys: Sequence[str], args: Sequence[bytes | str]) -> Any:

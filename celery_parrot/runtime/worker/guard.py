@@ -14,9 +14,9 @@ from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
 from celery_parrot.dispatch.routing import HEADER
 from celery_parrot.errors import ParrotError, Unreachable
 from celery_parrot.model.fire import Status
+from celery_parrot.model.secrets import mask
 from celery_parrot.protocols import Delivery, Lease, StartVerdict
 from celery_parrot.runtime import current
-from celery_parrot.runtime.conf_source import mask
 from celery_parrot.runtime.worker import outcomes
 from celery_parrot.runtime.worker.headers import outgoing, read_delivery, read_fire
 

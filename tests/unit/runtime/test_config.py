@@ -9,7 +9,8 @@ import pytest
 from celery import Celery
 
 from celery_parrot import ConfigurationError
-from celery_parrot.runtime.conf_source import ENVIRONMENT, mask, shown
+from celery_parrot.model.secrets import mask
+from celery_parrot.runtime.conf_source import ENVIRONMENT, shown
 from celery_parrot.runtime.config import KNOWN, Settings, check_graces, describe, load
 
 REDIS = "redis://:s3cret@redis.example:6379/1"
