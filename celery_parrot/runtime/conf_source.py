@@ -24,7 +24,6 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 """Environment names that are read when a setting is absent."""
 
-_TRUE, _FALSE = frozenset({"1", "true", "yes", "on"}), frozenset({"0", "false", "no", "off", ""})
 _SECRET_NAME = re.compile(r"(?i)passw(?:or)?d|secret|token|credential")
 
 
@@ -125,18 +124,6 @@ class Source:
             return value.lower()
         hint = closest(str(value).lower(), choices)
         refuse(self.label(key), value, "is not known here", f"{hint}Use one of {', '.join(choices)}.")
-
-    def flag(self, key: str, default: bool) -> bool:
-        """True or false, also as text."""
-        value = self.raw(key)
-        if value is None:
-            return default
-        if isinstance(value, bool):
-            return value
-        text = str(value).lower()
-        if text in _TRUE | _FALSE:
-            return text in _TRUE
-        refuse(self.label(key), value, "is neither true nor false", "Set True or False.")
 
     def mapping(self, key: str) -> Mapping[str, Any]:
         """A dictionary, empty if absent."""

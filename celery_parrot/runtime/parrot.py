@@ -54,7 +54,7 @@ class Parrot:
         self._settings: Settings | None = None
         self._error: ConfigurationError | None = None
         self._beat: wiring.Beat | None = None
-        self._client: tuple[int, Schedules] | None = None
+        self._clients: dict[int, Schedules] = {}  # by process: a fork must not share connections
         if getattr(app, "configured", False):
             self._settings = load(app, attached=attached(self.stores))
             self._use_parrot()
@@ -110,9 +110,14 @@ class Parrot:
 
         :raises ConfigurationError: as :attr:`settings`.
         """
-        if self._client is None or self._client[0] != os.getpid():  # a fork must not share connections
-            self._client = (os.getpid(), clients.schedules(self))
-        return self._client[1]
+        client = self._clients.get(os.getpid())
+        if client is None:
+            # No lock, which a fork could inherit locked: of several threads that ask first, one client stays.
+            made = clients.schedules(self)
+            client = self._clients.setdefault(os.getpid(), made)
+            if client is not made:
+                made.close()
+        return client
 
     def tick(self) -> float:
         """Run one tick of a beat in this process, for those who drive it themselves; the seconds to sleep until the
@@ -128,9 +133,9 @@ class Parrot:
         beat, self._beat = self._beat, None
         if beat is not None and beat.pid == os.getpid():
             beat.close(seconds=1.0)
-        client, self._client = self._client, None
-        if client is not None and client[0] == os.getpid():
-            client[1].close()
+        client = self._clients.pop(os.getpid(), None)
+        if client is not None:
+            client.close()
 
     def beat(self) -> wiring.Beat:
         """A new beat with everything this app schedules. What the scheduler class of ``celery beat`` drives."""
