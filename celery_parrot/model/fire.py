@@ -139,6 +139,10 @@ class Fire:
     :ivar retries: the highest Celery ``retries`` seen at Start of that message.
     :ivar token: the delivery that runs it, empty unless running.
     :ivar lease_until: until when that delivery is known to live.
+    :ivar deadline: of a sent fire, until when it must have been started.
+    :ivar progress_at: of a running fire, its start or the last sign of progress. ``progress``: what that said.
+    :ivar silent_after: of a running fire, seconds without progress after which it is reaped.
+    :ivar recover: an abandoned fire is sent once more. ``recovered``: it has been.
     :ivar store: where its schedule lives.
     :ivar proof: of a fire whose commit is decided by a row elsewhere: the token and plan to prove it with. While it
         is there, the fire is not sent before that row has been asked.
@@ -163,6 +167,12 @@ class Fire:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     reason: str = ""
+    deadline: datetime | None = None
+    progress_at: datetime | None = None
+    progress: str = ""
+    silent_after: float | None = None
+    recover: bool = False
+    recovered: bool = False
     store: str = "code"
     proof: Proof | None = None
 
@@ -175,6 +185,8 @@ class FireRecord:
     :ivar count: how many due times the entry stands for.
     :ivar output: the formatted result, cut.
     :ivar error: ``Type: message``, cut.
+    :ivar waited_for: the limit it last stood in line for, e.g. ``group:gpu``; ``waited_from``, ``waited_until``: from
+        when until when. ``held_by``: the fire that had it when it joined the line.
     :ivar late_result: what a result that came after the outcome said; it changes nothing.
     """
 
@@ -195,6 +207,10 @@ class FireRecord:
     output: str | None = None
     error: str | None = None
     late_result: str | None = None
+    waited_for: str = ""
+    waited_from: datetime | None = None
+    waited_until: datetime | None = None
+    held_by: str = ""
     until: datetime | None = None
     count: int = 1
 

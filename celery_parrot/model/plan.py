@@ -42,6 +42,7 @@ class Plan:
     :ivar new_mark: the latest due time this plan decides; at least the greatest of the above.
     :ivar max_fires: the schedule's bound on automatic fires, to be reserved by the commit; None: none.
     :ivar next_at: the coming sending instant after ``new_mark`` (jitter included), None if nothing more will come.
+    :ivar recover: an abandoned fire of this plan is to be sent once more.
     :ivar more: the backlog was cut to a batch: plan again at once.
     """
 
@@ -56,6 +57,7 @@ class Plan:
     max_fires: int | None = None
     next_at: datetime | None = None
     store: str = "code"
+    recover: bool = False
     more: bool = False
 
     def to_json(self) -> str:

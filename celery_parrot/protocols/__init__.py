@@ -22,16 +22,22 @@ from celery_parrot.protocols.ledger import (
     RowStore,
 )
 from celery_parrot.protocols.limits import (
+    EXPIRED_WAITING,
+    IN_FLIGHT,
+    OVERLAP,
     Grant,
     LimitReply,
     LimitRequest,
     Limits,
+    Reservation,
 )
 from celery_parrot.protocols.line import (
     IN_FLIGHT_SKIP_OUTPUT_KEY,
     SLOTS,
     Busy,
+    Holder,
     Limit,
+    LimitState,
     Waiting,
 )
 from celery_parrot.protocols.outbox import (
@@ -43,7 +49,10 @@ from celery_parrot.protocols.outbox import (
     SweepReply,
 )
 from celery_parrot.protocols.runs import (
+    NEVER_STARTED,
+    QUEUE_DEADLINE,
     SAME_AGE,
+    SILENT,
     WORKER_LOST,
     Delivery,
     FinishReply,
@@ -51,6 +60,7 @@ from celery_parrot.protocols.runs import (
     Lease,
     Memory,
     Outcome,
+    Progress,
     Reaped,
     Running,
     StartReply,
@@ -68,8 +78,14 @@ from celery_parrot.protocols.stores import Due, ScheduleStore
 from celery_parrot.protocols.timing import Reading, Timing
 
 __all__ = [
+    "EXPIRED_WAITING",
+    "IN_FLIGHT",
     "IN_FLIGHT_SKIP_OUTPUT_KEY",
+    "NEVER_STARTED",
+    "OVERLAP",
+    "QUEUE_DEADLINE",
     "SAME_AGE",
+    "SILENT",
     "SLOTS",
     "WORKER_LOST",
     "Advance",
@@ -87,12 +103,14 @@ __all__ = [
     "FinishVerdict",
     "Grant",
     "Hold",
+    "Holder",
     "Inspecting",
     "Lease",
     "Ledger",
     "Limit",
     "LimitReply",
     "LimitRequest",
+    "LimitState",
     "Limits",
     "Mark",
     "Memory",
@@ -100,9 +118,11 @@ __all__ = [
     "Outcome",
     "Page",
     "Preparing",
+    "Progress",
     "Reading",
     "Reaped",
     "Registration",
+    "Reservation",
     "RowStore",
     "Running",
     "ScheduleStore",

@@ -81,8 +81,11 @@ class Coordinator(Protocol):
         """Make each claim young again; false where the owner or ``tries`` differ or it is no longer pending."""
         ...
 
-    def confirm(self, holds: Sequence[Hold]) -> Sequence[bool]:
+    def confirm(self, holds: Sequence[Hold], deadlines: Sequence[datetime | None] | None = None) -> Sequence[bool]:
         """The fire reached the broker: ``sent``, out of the outbox, ``last_run`` and ``run_count``, history.
+
+        ``deadlines``: until when each must have been started (the same as in its message's header), None where there
+        is no such instant; left out: none has one.
 
         False where the claim is not pending under this hold any more (a worker's Start or a takeover was first)."""
         ...
@@ -101,9 +104,22 @@ class Coordinator(Protocol):
         now, still takeable; None where not."""
         ...
 
-    def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
-        """End as ``abandoned`` (reason ``worker lost``) the running fires whose lease lapsed and was not put back
-        within the last two lease times. Nothing before ``judge_from``. Counts as a failure, see :meth:`finish`."""
+    def reap(self, *, limit: int = 500, holding: bool = False) -> Sequence[Reaped]:
+        """End fires that show no sign of life, at most ``limit``. Nothing before ``judge_from``. In this order:
+
+        * running, and the lease lapsed and was not put back within the last two lease times: ``abandoned``, reason
+          :data:`~.runs.WORKER_LOST`;
+        * running with ``silent_after``, and no progress for that long since start or the last
+          :class:`~.runs.Progress`: ``abandoned``, reason :data:`~.runs.SILENT`;
+        * sent, and not started by its queue deadline: ``expired``, reason :data:`~.runs.QUEUE_DEADLINE`; without a
+          deadline, not started for :attr:`Timing.unknown_after`: ``unknown``, not counted, and it runs if it should
+          start after all;
+        * waiting beyond its wait deadline: ``error`` (:class:`~.limits.Limits`);
+        * reserved by a worker whose reservation lapsed: pending again as the next attempt, ``again``.
+
+        ``abandoned`` counts as a failure, see :meth:`finish`. Where the fire was committed with ``recover`` and has not
+        been recovered yet, it is then put back into the outbox as the next attempt, takeable at once, in the same
+        step; it has released its limits and asks for them again. With ``holding``, only what holds limits or waits."""
         ...
 
     def leave(self, owner: str) -> None:
@@ -125,13 +141,14 @@ class Coordinator(Protocol):
         6. running under another token: lease live (or not yet to be judged): a put-back copy whose predecessor
            renewed since (the lease is truly live) is a ``DUPLICATE``, everything else is ``PUT_BACK`` and noted on
            the claim. Lease lapsed: the next attempt, runs.
-        7. over its deadline: ``EXPIRED``, recorded.
+        7. over its deadline (the claim's; the message's where there was no claim): ``EXPIRED``, recorded.
         8. pending, waiting or sent: runs. Pending counts as confirmed.
         """
         ...
 
     def renew_leases(self, leases: Sequence[Lease]) -> Sequence[bool]:
-        """One more lease time for each; false where the token is not the running one any more."""
+        """One more lease time for each; false where the token is not the running one any more. A lease that comes
+        with :class:`~.runs.Progress` is noted as a sign of progress, now; a renewal alone is none."""
         ...
 
     def finish(self, outcomes: Sequence[Outcome]) -> Sequence[FinishReply]:

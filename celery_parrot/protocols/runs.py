@@ -31,7 +31,8 @@ class Delivery:
     :ivar retries: Celery's count of ``retry()`` calls.
     :ivar put_back: this is a copy that a worker put back after ``PUT_BACK``. A copy made after ``QUIET`` is not:
         its claim may be what was forgotten.
-    :ivar deadline: the queue deadline, or None.
+    :ivar deadline: the queue deadline as the message says, or None. The claim's own counts where there is one.
+    :ivar silent_after: seconds without a sign of progress after which the fire is reaped, or None.
     """
 
     key: FireKey
@@ -44,6 +45,7 @@ class Delivery:
     retries: int = 0
     put_back: bool = False
     deadline: datetime | None = None
+    silent_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +62,23 @@ class StartReply:
 
 
 @dataclass(frozen=True, slots=True)
+class Progress:
+    """A sign of progress that the task itself gave. ``fraction``: 0 to 1, if it knows; ``note``: short, cut by us."""
+
+    note: str = ""
+    fraction: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
-    """The ticket of a running delivery."""
+    """The ticket of a running delivery.
+
+    :ivar progress: in a renewal, the newest sign of progress given since the last renewal, or None.
+    """
 
     key: FireKey
     token: str
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +87,7 @@ class Outcome:
 
     :ivar status: a terminal status, or ``SENT`` for a delivery that ended in ``retry()``: the fire goes on.
     :ivar retry_at: when the next attempt is to start, with status ``SENT``.
+    :ivar deadline: the queue deadline of that attempt, or None.
     :ivar counted: whether a failure counts towards disabling (a revoked fire does not).
     :ivar output: formatted, already cut. ``error``: ``Type: message``, already cut.
     """
@@ -84,10 +99,20 @@ class Outcome:
     error: str | None = None
     counted: bool = True
     retry_at: datetime | None = None
+    deadline: datetime | None = None
 
 
 WORKER_LOST: Final = "worker lost"
 """The reason of a fire that was reaped because its lease lapsed."""
+
+SILENT: Final = "silent"
+"""The reason of a fire that was reaped because it gave no sign of progress for too long."""
+
+QUEUE_DEADLINE: Final = "queue deadline"
+"""The reason of a fire that expired because nobody had started it by its deadline."""
+
+NEVER_STARTED: Final = "no worker reported a start"
+"""The reason of a sent fire without a deadline whose outcome is ``unknown``."""
 
 
 class FinishVerdict(StrEnum):
@@ -106,10 +131,15 @@ class FinishReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaped:
-    """A running fire whose lease lapsed, now ``abandoned``."""
+    """A fire that the reaper ended, as it now is: its status and reason say how.
+
+    :ivar again: it is back in the outbox as its next attempt: ``recover``, or its reservation lapsed. Its status is
+        then ``pending``, and ``reason`` says why.
+    """
 
     fire: Fire
     named: tuple[FireKey, ...] = ()
+    again: bool = False
 
 
 SAME_AGE: Final = 1.5

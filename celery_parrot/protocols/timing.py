@@ -18,6 +18,7 @@ class Timing:
     :ivar heartbeat: silence after which a beat is gone.
     :ivar lease: life of a run lease between renewals.
     :ivar untouched: silence of everybody after which nobody is judged for one lease time.
+    :ivar unknown_after: time after which a sent fire without a deadline that nobody started is ``unknown``.
     :ivar retry_cap: longest pause between two tries to send one fire; the first is 1 s, each next twice as long.
     """
 
@@ -27,6 +28,7 @@ class Timing:
     heartbeat: float = 3.0
     lease: float = 15.0
     untouched: float = 3.0
+    unknown_after: float = 86400.0
     retry_cap: float = 5.0
     history_limit: int = 1000
     history_days: float = 30.0

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
-from celery_parrot.coordination.memory import memory, outbox, runs
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules import memory, outbox, runs
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.writing import Written

@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from celery_parrot.coordination.memory import outbox
+from celery_parrot.coordination.rules import outbox
 from celery_parrot.dispatch import outbox as dispatch_outbox
 from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.model import events

@@ -9,8 +9,9 @@ from unittest import mock
 
 import pytest
 
-from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer, limits
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer
+from celery_parrot.coordination.rules import limits
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.model.plan import Plan, Verdict

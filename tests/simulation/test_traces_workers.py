@@ -8,8 +8,8 @@ from unittest import mock
 
 import pytest
 
-from celery_parrot.coordination.memory import runs
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules import runs
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.errors import Unreachable
 from celery_parrot.model.fire import FireKey, Status

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from celery_parrot.coordination.memory import MemoryServer
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import FireKey, Namespace, Status
 from celery_parrot.model.plan import Verdict
 from celery_parrot.protocols import FinishVerdict, StartVerdict, Timing

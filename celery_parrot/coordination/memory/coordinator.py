@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from celery_parrot.coordination.memory import holding, limits, memory, outbox, records, rows, runs
 from celery_parrot.coordination.memory.server import MemoryServer, ServerClock
-from celery_parrot.coordination.memory.space import Space
+from celery_parrot.coordination.rules import holding, limits, memory, outbox, records, rows, runs
+from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.state import Beat, RunState
@@ -134,7 +134,7 @@ class MemoryCoordinator:
         with self._call() as space:
             return [outbox.renew(space, hold) for hold in holds]
 
-    def confirm(self, holds: Sequence[Hold]) -> Sequence[bool]:
+    def confirm(self, holds: Sequence[Hold], deadlines: Sequence[datetime | None] | None = None) -> Sequence[bool]:
         with self._call() as space:
             return [outbox.confirm(space, hold) for hold in holds]
 
@@ -151,7 +151,7 @@ class MemoryCoordinator:
             outbox.seen(space, owner)
             return [outbox.take(space, hold, owner) for hold in holds]
 
-    def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
+    def reap(self, *, limit: int = 500, holding: bool = False) -> Sequence[Reaped]:
         with self._call() as space:
             return runs.reap(space, limit)
 

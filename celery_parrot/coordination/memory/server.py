@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from celery_parrot.clock import new_id
-from celery_parrot.coordination.memory.space import Space
+from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Timing
 

@@ -198,7 +198,7 @@ class RedisCoordinator:
     def renew(self, holds: Sequence[Hold]) -> Sequence[bool]:
         return self._flags("renew", "holds", holds, codec.hold_out)
 
-    def confirm(self, holds: Sequence[Hold]) -> Sequence[bool]:
+    def confirm(self, holds: Sequence[Hold], deadlines: Sequence[datetime | None] | None = None) -> Sequence[bool]:
         return self._flags("confirm", "holds", holds, codec.hold_out)
 
     def drop(self, drops: Sequence[Drop]) -> Sequence[bool]:
@@ -229,7 +229,7 @@ class RedisCoordinator:
         read = answers.FiresIn(self._faults.report)
         return [read(hold.key.text, *told) if told else None for hold, told in zip(holds, replies, strict=True)]
 
-    def reap(self, *, limit: int = 500) -> Sequence[Reaped]:
+    def reap(self, *, limit: int = 500, holding: bool = False) -> Sequence[Reaped]:
         _, replies = self._call("reap", {"limit": limit, "reason": WORKER_LOST})
         read = answers.FiresIn(self._faults.report)
         return [

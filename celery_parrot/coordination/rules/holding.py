@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from celery_parrot.coordination.memory import records
-from celery_parrot.coordination.memory.space import Space
+from celery_parrot.coordination.rules import records
+from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.plan import Verdict
 from celery_parrot.protocols.holding import Held, Release
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from celery_parrot.coordination.memory import limits, records
-from celery_parrot.coordination.memory.space import FORGET_BEATS, Claim, ScheduleState, Space
+from celery_parrot.coordination.rules import limits, records
+from celery_parrot.coordination.rules.space import FORGET_BEATS, Claim, ScheduleState, Space
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.model.state import Beat, RunState

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 
 from celery_parrot.clock import new_id
-from celery_parrot.coordination.memory import limits, records
-from celery_parrot.coordination.memory.space import ScheduleState, Space
+from celery_parrot.coordination.rules import limits, records
+from celery_parrot.coordination.rules.space import ScheduleState, Space
 from celery_parrot.model.fire import Fire, Status
 from celery_parrot.model.state import RunState
 from celery_parrot.protocols import SAME_AGE, Mark, Memory, Registration, Running

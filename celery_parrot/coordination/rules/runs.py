@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from celery_parrot.coordination.memory import limits, records
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules import limits, records
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.protocols import (
     WORKER_LOST,

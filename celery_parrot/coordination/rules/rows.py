@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from celery_parrot.coordination.memory import records
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules import records
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, Proof, Status
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.protocols import Carried, CommitReply, Hold

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from celery_parrot.coordination.memory import records
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules import records
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.protocols import (
     IN_FLIGHT_SKIP_OUTPUT_KEY,

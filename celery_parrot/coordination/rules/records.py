@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from celery_parrot.coordination.memory.space import Claim, Space
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan
 from celery_parrot.protocols import Carried
