@@ -54,13 +54,16 @@ class LimitReply:
 class Reservation:
     """A message of a fire that holds limits, received by a worker that has not started it yet.
 
-    :ivar attempt: the attempt that the message was sent as.
+    :ivar attempt: the attempt that the message was sent as. ``retries``: its count of ``retry()`` calls. Both as in
+        :class:`~.runs.Delivery`, and compared with the claim's ``sent_as`` and ``retries`` as in Start: what has gone
+        on as a retry meanwhile must not be noted for the message before it.
     :ivar worker: an id of that worker process; it renews the reservation while it lives.
     """
 
     key: FireKey
     attempt: int
     worker: str
+    retries: int = 0
 
 
 @runtime_checkable
