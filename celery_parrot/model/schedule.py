@@ -58,6 +58,9 @@ class Schedule:
     :ivar kwargs: keyword arguments of the call (column ``metadata``).
     :ivar options: ``apply_async`` options, e.g. ``queue``, ``priority``, ``expires``, ``headers``.
     :ivar timezone: IANA name, where ``schedule_config`` has no ``tz``.
+    :ivar callbacks: who is told of a success, in order, one object each; ``failure_callbacks`` of a failure,
+        ``missed_callbacks`` of due times that were missed.
+    :ivar send_result: the mail with the result that follows a success; empty: none.
     :ivar version: grows with each change of the definition.
     """
 
@@ -78,8 +81,22 @@ class Schedule:
     timezone: str = "UTC"
     enabled: bool = True
     policy: Policy = field(default_factory=Policy)
+    callbacks: tuple[Mapping[str, Any], ...] = ()
+    failure_callbacks: tuple[Mapping[str, Any], ...] = ()
+    missed_callbacks: tuple[Mapping[str, Any], ...] = ()
+    send_result: Mapping[str, Any] = field(default_factory=dict)
     version: int = 1
     created_at: datetime | None = None
+
+    @property
+    def tells(self) -> frozenset[str]:
+        """What somebody wants to be told of: ``success``, ``failure``, ``missed``."""
+        wanted = {
+            "success": self.callbacks or self.send_result,
+            "failure": self.failure_callbacks,
+            "missed": self.missed_callbacks,
+        }
+        return frozenset(about for about, to in wanted.items() if to)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

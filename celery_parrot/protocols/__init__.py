@@ -5,6 +5,14 @@ is :exc:`~celery_parrot.errors.Unreachable`.
 """
 
 from celery_parrot.protocols.coordinator import Coordinator
+from celery_parrot.protocols.deliveries import (
+    About,
+    CallbackReport,
+    Deliveries,
+    DeliveryReport,
+    DeliveryStatus,
+    Parcel,
+)
 from celery_parrot.protocols.editing import (
     Change,
     DefinitionStore,
@@ -88,14 +96,19 @@ __all__ = [
     "SILENT",
     "SLOTS",
     "WORKER_LOST",
+    "About",
     "Advance",
     "Busy",
+    "CallbackReport",
     "Carried",
     "Change",
     "CommitReply",
     "Coordinator",
     "DefinitionStore",
+    "Deliveries",
     "Delivery",
+    "DeliveryReport",
+    "DeliveryStatus",
     "Drop",
     "Due",
     "EventSink",
@@ -117,6 +130,7 @@ __all__ = [
     "Message",
     "Outcome",
     "Page",
+    "Parcel",
     "Preparing",
     "Progress",
     "Reading",
