@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -99,7 +100,10 @@ class LimitsConformance(Conformance):
         self.grants(scene, [(n, (GPU,)) for n in range(1, 6)])
         scene.c.drop([Drop(hold=scene.hold(1), status=Status.MISSED, reason="too_late")])
         assert scene.status(2) is Status.PENDING
-        assert scene.start(2, deadline=scene.due(2)).verdict is StartVerdict.EXPIRED
+        scene.confirm(scene.hold(2), deadline=1)
+        past = scene.now() + timedelta(seconds=1)
+        scene.pass_time(1.5)
+        assert scene.start(2, deadline=past).verdict is StartVerdict.EXPIRED
         assert scene.status(3) is Status.PENDING
         self.run(scene, 3)
         scene.pass_time(TIMING.lease + 1)

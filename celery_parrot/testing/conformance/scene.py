@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
+from celery_parrot.model.fire import Fire, FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan, PlannedFire
 from celery_parrot.model.state import Beat, RunState
 from celery_parrot.protocols import (
@@ -67,6 +67,10 @@ class Scene:
     def hold(self, n: float, owner: str = "b1", tries: int = 0, schedule_id: str = "a") -> Hold:
         return Hold(self.key(n, schedule_id), owner, tries)
 
+    def now(self) -> datetime:
+        """The coordinator's clock."""
+        return self.c.attach().now
+
     def beat(self, owner: str = "b1") -> Beat:
         return Beat(owner=owner, host="host", pid=7, version="1", started=self.base, seen=self.base, skew=0.25)
 
@@ -93,6 +97,7 @@ class Scene:
         origin: Origin = Origin.SCHEDULE,
         not_fired: Sequence[NotFired] = (),
         max_fires: int | None = None,
+        recover: bool = False,
     ) -> Plan:
         decided = [*fires] if new_mark is None else [new_mark]
         return Plan(
@@ -104,6 +109,7 @@ class Scene:
             fires=tuple(PlannedFire(self.due(n), origin) for n in fires),
             not_fired=tuple(not_fired),
             max_fires=max_fires,
+            recover=recover,
         )
 
     def commit(self, *fires: float, owner: str = "b1", c: Coordinator | None = None, **plan: Any) -> CommitReply:
@@ -116,10 +122,24 @@ class Scene:
         assert self.commit(n, owner=owner, schedule_id=schedule_id).fires
         return self.hold(n, owner, schedule_id=schedule_id)
 
-    def sent(self, n: float = 1, schedule_id: str = "a") -> FireKey:
+    def sent(self, n: float = 1, schedule_id: str = "a", deadline: float | None = None) -> FireKey:
+        """One fire that is with the broker, with its queue deadline in seconds from now."""
         hold = self.pending(n, schedule_id=schedule_id)
-        assert list(self.c.confirm([hold])) == [True]
+        self.confirm(hold, deadline=deadline)
         return hold.key
+
+    def confirm(self, *holds: Hold, deadline: float | None = None) -> None:
+        until = None if deadline is None else self.now() + timedelta(seconds=deadline)
+        assert list(self.c.confirm(holds, [until] * len(holds))) == [True] * len(holds)
+
+    def send_again(self, n: float = 1, owner: str = "b2") -> Fire:
+        """A beat takes what is back in the outbox, and sends it."""
+        found = [hold for hold in self.sweep(owner).due if hold.key == self.key(n)]
+        assert len(found) == 1, f"{self.key(n)} is not to be taken"
+        fire = self.c.take(found, owner)[0]
+        assert fire is not None
+        self.confirm(Hold(fire.key, owner, fire.tries))
+        return fire
 
     def sweep(self, owner: str = "b1", c: Coordinator | None = None) -> SweepReply:
         return (c or self.c).sweep(self.beat(owner))
@@ -142,7 +162,20 @@ class Scene:
     def finish(self, n: float = 1, token: str = "t1", status: Status = Status.SUCCESS, **changes: Any) -> FinishReply:
         return self.c.finish([Outcome(lease=Lease(self.key(n), token), status=status, **changes)])[0]
 
+    def keep(self, seconds: float, *leases: Lease) -> None:
+        """Let time pass while these leases are renewed."""
+        while seconds > 0:
+            step = min(seconds, self.c.timing.lease / 3)
+            self.pass_time(step)
+            assert list(self.c.renew_leases(leases)) == [True] * len(leases)
+            seconds -= step
+
     # --- looks ---
+
+    def fire(self, n: float = 1, schedule_id: str = "a") -> Fire:
+        fire = self.c.claims([self.key(n, schedule_id)])[0]
+        assert fire is not None
+        return fire
 
     def status(self, n: float = 1, schedule_id: str = "a") -> Status | None:
         fire = self.c.claims([self.key(n, schedule_id)])[0]

@@ -161,8 +161,8 @@ class Starts(Conformance):
     # --- 7: the queue deadline ---
 
     def test_over_its_deadline_it_expires(self, scene: Scene) -> None:
-        scene.sent()
-        past = scene.c.attach().now + timedelta(seconds=1)
+        scene.sent(deadline=1)
+        past = scene.now() + timedelta(seconds=1)
         scene.pass_time(1.5)
         assert scene.start(deadline=past).verdict is StartVerdict.EXPIRED
         assert (scene.status(), scene.record().status) == (Status.EXPIRED, Status.EXPIRED)
@@ -171,12 +171,12 @@ class Starts(Conformance):
         assert scene.start(token="t2").verdict is DUPLICATE
 
     def test_before_its_deadline_it_runs(self, scene: Scene) -> None:
-        scene.sent()
-        assert scene.start(deadline=scene.c.attach().now + timedelta(seconds=60)).verdict is RUN
+        scene.sent(deadline=60)
+        assert scene.start(deadline=scene.now() + timedelta(seconds=60)).verdict is RUN
 
     def test_a_deadline_is_not_judged_after_a_silence(self, scene: Scene) -> None:
-        scene.sent()
-        past = scene.c.attach().now + timedelta(seconds=10)
+        scene.sent(deadline=10)
+        past = scene.now() + timedelta(seconds=10)
         scene.backend.advance(20)
         assert scene.start(deadline=past).verdict is RUN
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -287,11 +288,14 @@ class TwoStepConformance(Conformance):
         """Every way a fire goes on or ends."""
         for n in (1, 2, 3, 4):
             scene.prepared(n)
-        scene.c.confirm([scene.hold(1), scene.hold(2), scene.hold(3)])
+        scene.confirm(scene.hold(1), scene.hold(2))
+        scene.confirm(scene.hold(3), deadline=1)
+        past = scene.now() + timedelta(seconds=1)
         scene.start(1)
         scene.finish(1, status=Status.SENT)
         scene.start(2, "t2")
-        assert scene.start(3, "t3", deadline=scene.base).verdict is StartVerdict.EXPIRED
+        scene.pass_time(1.5)
+        assert scene.start(3, "t3", deadline=past).verdict is StartVerdict.EXPIRED
         scene.c.drop([Drop(hold=scene.hold(4), status=Status.SKIPPED, reason="paused")])
         scene.pass_time(TIMING.lease + 1)
         scene.c.reap()
