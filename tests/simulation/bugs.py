@@ -11,6 +11,8 @@ from unittest import mock
 
 from celery_parrot.coordination.rules import memory, outbox, runs
 from celery_parrot.coordination.rules.space import Claim, Space
+from celery_parrot.dispatch.asking import Asking
+from celery_parrot.dispatch.keeping import Leases
 from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.writing import Written
@@ -182,17 +184,15 @@ def _reap_during_an_outage(space: Space, limit: int) -> Sequence[Any]:
 _reap = runs.reap
 
 
-def _never_renew_leases(self: Lifecycle) -> None:
+def _never_renew_leases(self: Leases, asking: Asking) -> None:
     """What runs here is not kept."""
-    with self._lock:
-        self._state.renew_at = self._clock.monotonic() + self.lease
+    self._renew_at = self._clock.monotonic() + self._lease
 
 
 def _keep_forgetting(self: Lifecycle) -> float:
     """An outcome that the coordinator did not take at once is dropped."""
-    with self._lock:
-        if self._state.unsent:
-            self._state.runs.pop(self._state.unsent.popleft().outcome.lease.token, None)
+    if self._outcomes.left:
+        self._leases.pop(self._outcomes._unsent.popleft().outcome.lease.token)
     return _keep(self)
 
 
@@ -216,7 +216,7 @@ BUGS: Mapping[str, Bug] = {
         Bug("Start opens an ended fire", lambda: _patched(runs, "start", _start_ended)),
         Bug("Finish without comparing state and token", lambda: _patched(runs, "finish", _finish_anything)),
         Bug("Finish without comparing the token", lambda: _patched(runs, "finish", _finish_any_token)),
-        Bug("a worker does not renew", lambda: _patched(Lifecycle, "_renew", _never_renew_leases)),
+        Bug("a worker does not renew", lambda: _patched(Leases, "keep", _never_renew_leases)),
         Bug("a worker says its outcome once", lambda: _patched(Lifecycle, "keep", _keep_forgetting), quick=False),
         Bug("reaper judges during an outage", lambda: _patched(runs, "reap", _reap_during_an_outage)),
     )

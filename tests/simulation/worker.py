@@ -49,7 +49,7 @@ class Worker:
         self.lifecycle = Lifecycle(coordinator, process, wire.timing.lease, namespace=namespace, events=events)
         # A greenlet that waits for a real lock would stop the whole simulation.
         anything: Any = self.lifecycle
-        anything._sending = Mutex(process)
+        anything._outcomes._sending = Mutex(process)
         self._wake = anything.wake = Signal(process)
         self._deliveries = 0
         process.spawn(self._keep)

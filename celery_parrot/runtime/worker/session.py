@@ -18,8 +18,10 @@ from celery_parrot.protocols import (
     EventSink,
     FinishReply,
     Lease,
+    Limits,
     Outcome,
     Reading,
+    Reservation,
     Running,
     StartReply,
 )
@@ -53,6 +55,10 @@ class LazyCoordinator:
 
     def claims(self, keys: Sequence[FireKey]) -> Sequence[Fire | None]:
         return self._there().claims(keys)
+
+    def reserve(self, reservations: Sequence[Reservation]) -> Sequence[bool]:
+        there = self._there()
+        return there.reserve(reservations) if isinstance(there, Limits) else [False] * len(reservations)
 
     def close(self) -> None:
         with self._lock:

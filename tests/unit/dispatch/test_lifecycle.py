@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from celery_parrot.coordination.memory import MemoryCoordinator
+from celery_parrot.dispatch import closing
 from celery_parrot.dispatch import lifecycle as module
 from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.dispatch.worker_events import COORDINATOR_UNREACHABLE, FIRE_DUPLICATE, FIRE_HELD, OUTCOME_DROPPED
@@ -378,7 +379,7 @@ def test_a_death_after_the_retry_was_recorded_leaves_the_retry_alone(bench: Benc
 
 
 def test_unsent_outcomes_are_bounded(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_UNSENT", 3)
+    monkeypatch.setattr(closing, "MAX_UNSENT", 3)
     worker = bench.worker()
     bench.links[0].down = True
     for number in range(5):
