@@ -45,7 +45,7 @@ class ScheduleView:
     missed: str = "coalesce"
     misfire_grace: float | None = None
     catch_up_limit: int = 100
-    overlap: str = "allow"
+    overlap: str | None = None
     exclusion_group: str | None = None
     jitter: float = 0.0
     start_at: datetime | None = None

@@ -1,14 +1,15 @@
 """Committed fires on their way to the broker: send, confirm, and what is left over by the dead and the doubtful.
 
 From the commit on the outbox owns a fire; the scan never sees it again. A fire leaves it when the broker has it
-(confirm), when a worker started it, or with an outcome of its own (drop).
+(confirm), when a worker started it, with an outcome of its own (drop), or to stand in line for a limit
+(:mod:`~celery_parrot.dispatch.turns`), from where it comes back.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -16,6 +17,8 @@ from celery_parrot.clock import Clock
 from celery_parrot.dispatch.ledgers import Ledgers
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.telling import Teller
+from celery_parrot.dispatch.turns import Turns
 from celery_parrot.dispatch.writing import Ticket, Writer, Written, identity
 from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
@@ -54,6 +57,7 @@ class Outbox:
         router: Router,
         stores: Stores,
         clock: Clock,
+        now: Callable[[], datetime],
         emit: EventSink,
         owner: str,
     ) -> None:
@@ -65,18 +69,25 @@ class Outbox:
         self._mirror: dict[FireKey, Fire] = {}
         self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
         self._writer = Writer(router, clock, self._unsendable)
-        self.line: tuple[Waiting, ...] = ()
+        teller = Teller(router.namespace, emit)
+        self._tell = teller.tell
+        self._turns = Turns(coordinator, router, now, teller, self._unsendable)
+        self.released = False  #: a fire that others may wait for has ended here: look at the outbox soon
         self.broker_down = ""
 
     # -- sending --
 
     def send(self, tickets: Sequence[Ticket]) -> None:
-        """Send in order, confirm in batches. What could not be sent stays in the outbox for the next sweep.
+        """Ask for limits, send in order, confirm in batches. What could not be sent stays in the outbox for the next
+        sweep.
 
         Schedules whose messages take long to write (lazy arguments are code of the user's) come last.
         Raises Unreachable or MemoryLost where the coordinator does; nothing is forgotten then.
         """
-        waiting = self._writer.slow_last(tickets)
+        asked = self._turns.ask(tickets)
+        for key in asked.gone:
+            self._mirror.pop(key, None)
+        waiting = self._writer.slow_last(asked.granted)
         unsent: list[Written] = []
         while waiting or unsent:
             written = unsent or self._writer.write(waiting)
@@ -161,6 +172,7 @@ class Outbox:
         if not drops:
             return
         self._coordinator.drop([Drop(hold=hold, status=status, reason=reason) for hold, status, reason in drops])
+        self.released = self.released or bool(self.line)
         for hold, _, _ in drops:
             self._mirror.pop(hold.key, None)
 
@@ -171,6 +183,11 @@ class Outbox:
         """What is in the outbox as far as this process knows, for a coordinator that forgot."""
         return tuple(self._mirror.values())
 
+    @property
+    def line(self) -> tuple[Waiting, ...]:
+        """Who waits for limits, likewise."""
+        return self._turns.line
+
     def committed(self, fires: Iterable[Fire]) -> None:
         """Note fires this process just committed."""
         self._mirror.update((fire.key, fire) for fire in fires)
@@ -178,7 +195,7 @@ class Outbox:
     def saw(self, reply: SweepReply) -> None:
         """Note what a sweep found, also in a time when nothing may be taken: memory may be lost again."""
         self._mirror = {fire.key: fire for fire in reply.entries}
-        self.line = reply.line
+        self._turns.saw(reply.line)
 
     # -- takeover --
 
@@ -220,7 +237,9 @@ class Outbox:
         return now - fire.committed_at > _ORPHANED_AFTER
 
     def _is_known(self, fire: Fire, known: Mapping[str, Due]) -> bool:
-        return fire.key.schedule_id in known and self._router.kind(fire.kind) is not None
+        due = known.get(fire.key.schedule_id)
+        routed = (fire.kind, due.schedule.kind) if due is not None else ()
+        return due is not None and all(self._router.kind(kind) is not None for kind in routed)
 
     def _take(self, fires: Sequence[Fire], known: Mapping[str, Due], now: datetime) -> None:
         if not fires:
@@ -234,7 +253,7 @@ class Outbox:
         ours = {fire.key for fire in fires if fire.owner == self._owner}
         for fire in taken:
             due = known[fire.key.schedule_id]
-            if (end := _obsolete(fire, due, now)) is not None:
+            if (end := self._obsolete(fire, due, now)) is not None:
                 drops.append((_hold(fire), *end))
                 name = events.FIRE_MISSED if end[0] is Status.MISSED else events.FIRE_SKIPPED
                 self._tell(name, logging.WARNING, f"not sent: {end[1]}", fire, reason=end[1])
@@ -243,6 +262,21 @@ class Outbox:
                 self._tell_taken(fire, own=fire.key in ours)
         self._drop(drops)
         self.send(tickets)
+
+    def _obsolete(self, fire: Fire, due: Due, now: datetime) -> tuple[Status, str] | None:
+        """Why the current definition does not want this fire sent any more, or None."""
+        schedule = due.schedule
+        if fire.origin is Origin.RUN_NOW:
+            return None
+        if due.held is not None or not schedule.enabled:
+            return Status.SKIPPED, "paused"
+        grace = schedule.policy.misfire_grace
+        if grace is None or fire.attempt > 1:  # one that is sent again was in time once
+            return None
+        until = sending_at(schedule, due.trigger, fire.key.due_at) + timedelta(seconds=grace)
+        if self._router.limits(schedule):  # it was in time at its commit; what bounds its wait is its wait deadline
+            until = max(until, fire.committed_at + timedelta(seconds=self._router.patience(schedule)))
+        return (Status.MISSED, "too_late") if now > until else None
 
     def _tell_taken(self, fire: Fire, *, own: bool) -> None:
         """A publish that failed, or a commit whose answer was lost, is no takeover: the fire was ours all along."""
@@ -269,30 +303,6 @@ class Outbox:
                         self._mirror.pop(key, None)
         return [fire for fire in fires if fire.key in certain]
 
-    def _tell(self, name: str, level: int, text: str, fire: Fire, **more: object) -> None:
-        fields = {
-            "schedule": fire.name,
-            "kind": fire.kind,
-            "fire_id": self._router.namespace.fire_id(fire.key),
-            "due_at": fire.key.due_at.isoformat(),
-            "origin": str(fire.origin),
-            **more,
-        }
-        self._events.emit(events.Event(name, level, f"{fire.name} due {fire.key.due_at.isoformat()}: {text}", fields))
-
 
 def _hold(fire: Fire) -> Hold:
     return Hold(fire.key, fire.owner, fire.tries)
-
-
-def _obsolete(fire: Fire, due: Due, now: datetime) -> tuple[Status, str] | None:
-    """Why the current definition does not want this fire sent any more, or None."""
-    schedule = due.schedule
-    if fire.origin is Origin.RUN_NOW:
-        return None
-    if due.held is not None or not schedule.enabled:
-        return Status.SKIPPED, "paused"
-    if schedule.policy.misfire_grace is None:
-        return None
-    late = now - sending_at(schedule, due.trigger, fire.key.due_at)
-    return (Status.MISSED, "too_late") if late > timedelta(seconds=schedule.policy.misfire_grace) else None

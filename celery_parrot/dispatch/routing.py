@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from celery_parrot.dispatch.limits import Bounds, limits_of
 from celery_parrot.model.fire import FireKey, Namespace, Origin
 from celery_parrot.model.schedule import TASK_KIND, Kind, Schedule
-from celery_parrot.protocols import Message
+from celery_parrot.protocols import Limit, Message
 
 HEADER = "parrot"
 """The message header that says which fire a message belongs to."""
@@ -26,12 +27,20 @@ class Router:
 
     :param kinds: the declared kinds by name. ``task`` is always routed; an entry for it sets its queue.
     :param evaluate: turns lazy arguments into values at the moment of sending.
+    :param bounds: what holds for fires of every kind.
     """
 
-    def __init__(self, namespace: Namespace, kinds: Mapping[str, Kind], evaluate: Evaluate = as_they_are) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        kinds: Mapping[str, Kind],
+        evaluate: Evaluate = as_they_are,
+        bounds: Bounds | None = None,
+    ) -> None:
         self._namespace = namespace
         self._kinds = {TASK_KIND: Kind(name=TASK_KIND, declared=False), **kinds}
         self._evaluate = evaluate
+        self.bounds = bounds or Bounds()
         self.routed = frozenset(self._kinds)
 
     @property
@@ -41,6 +50,19 @@ class Router:
     def kind(self, name: str) -> Kind | None:
         """The kind of this name, or None where it is not routed. Exact: no wildcard, no default."""
         return self._kinds.get(name)
+
+    @property
+    def kinds(self) -> Collection[Kind]:
+        """All that are routed here."""
+        return self._kinds.values()
+
+    def limits(self, schedule: Schedule) -> tuple[Limit, ...]:
+        """What a fire of this schedule must hold to be sent, as things are defined now."""
+        return limits_of(schedule, self._kinds[schedule.kind], self.bounds)
+
+    def patience(self, schedule: Schedule) -> float:
+        """Seconds from its commit for which a fire of this schedule may stand in line."""
+        return self.bounds.patience(self._kinds[schedule.kind])
 
     def message(
         self,

@@ -16,6 +16,7 @@ from celery_parrot.dispatch.committer import Committer, listen
 from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
 from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
+from celery_parrot.dispatch.limits import refuse_unkept
 from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
@@ -93,9 +94,12 @@ class Ticker:
         self._events, self._identity, self._settings = events, identity, settings
         self._time = Timekeeper(clock)
         listen(coordinator, events)
+        refuse_unkept(coordinator, router.kinds, (), router.bounds)
         self._stores = Stores(stores, events, clock)
         ledgers = Ledgers(SharedLedger(coordinator), _row_ledgers(coordinator, rows, router))
-        self._outbox = Outbox(coordinator, ledgers, sender, router, self._stores, clock, events, identity.owner)
+        self._outbox = Outbox(
+            coordinator, ledgers, sender, router, self._stores, clock, self._time.now, events, identity.owner
+        )
         self._committer = Committer(ledgers, self._stores, clock, events, identity.owner, settings.on_time)
         self._errands = Errands(coordinator, rows, self._stores, clock, settings.batch)
         self._watch = Watch(clock, events, settings.max_clock_skew)
@@ -183,7 +187,14 @@ class Ticker:
         self._errands.run()
         self._reap()
         self._report_unrouted()
+        self._look_again()
         return more
+
+    def _look_again(self) -> None:
+        """Somebody's turn has come by what this tick did: see to it in the next tick, not a sweep later."""
+        if self._outbox.released:
+            self._outbox.released = False
+            self.woken()
 
     def _sweep(self) -> None:
         reply = self._observe(lambda: self._coordinator.sweep(self._beat()))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.model.fire import Fire, FireKey
-from celery_parrot.protocols import Due, Hold, Message
+from celery_parrot.protocols import Due, Hold, Limit, Message
 
 _CHUNK = 500
 _WRITE_FOR = 0.25
@@ -24,11 +24,13 @@ class Ticket:
     """A fire this process may send.
 
     :ivar since: monotonic stamp from before the call that made it ours: its age is never underestimated.
+    :ivar limits: what it was granted.
     """
 
     fire: Fire
     due: Due
     since: float
+    limits: tuple[Limit, ...] = ()
 
     @property
     def hold(self) -> Hold:

@@ -231,7 +231,7 @@ _POLICY_CHECKS: dict[str, _Check] = {
     "missed": lambda name, value: Missed(_choice(*Missed)(name, value)),
     "misfire_grace": _optional(_number),
     "catch_up_limit": _count(5000),
-    "overlap": _choice(*OVERLAPS),
+    "overlap": _optional(_choice(*OVERLAPS)),
     "exclusion_group": _text,
     "jitter": _number,
     "start_at": _optional(_instant),

@@ -29,7 +29,9 @@ class Policy:
     :ivar jitter: seconds; a due time is sent up to this much later, the same on every beat.
     :ivar start_at: first possible due time, inclusive, UTC. ``end_at`` the last.
     :ivar max_fires: how many automatic fires at most; exhausted means completed.
-    :ivar overlap: ``allow | skip | buffer_one | buffer_all``.
+    :ivar overlap: ``allow | skip | buffer_one | buffer_all``; None: as its kind says, else ``allow``.
+    :ivar exclusion_group: its fires take turns with all others of this group, those of its kind's group besides.
+    :ivar recover: a fire whose worker was lost, or that fell silent, is sent once more.
     :ivar dst_gap: ``next_valid | skip``; ``dst_fold``: ``first | last | both``; None: as the config says, or the
         default.
     """
@@ -41,7 +43,7 @@ class Policy:
     start_at: datetime | None = None
     end_at: datetime | None = None
     max_fires: int | None = None
-    overlap: str = "allow"
+    overlap: str | None = None
     exclusion_group: str | None = None
     recover: bool = False
     dst_gap: str | None = None
@@ -105,6 +107,11 @@ class Kind:
 
     :ivar task: name of the Celery task that runs fires of this kind; None for ``task``.
     :ivar queue: where its fires go unless the schedule's options say otherwise.
+    :ivar max_in_flight: how many of its fires may be in flight; one more is skipped, as a success. None: any number.
+    :ivar exclusion_group: its fires take turns with all others of this group.
+    :ivar reap_after: seconds of silence after which a run is ended; None: as the settings say.
+    :ivar progress: its task reports progress, and so may run for longer than that.
+    :ivar overlap: of schedules that say nothing.
     :ivar declared: listed in ``parrot_kinds``, as against the built-in.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from celery_parrot.clock import new_id
+from celery_parrot.dispatch.limits import Bounds
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.ticker import Identity, Ticker, TickSettings
 from celery_parrot.model.fire import Namespace
@@ -21,6 +22,7 @@ class ManualBeat:
     :param coordinator: any coordinator; share it between beats to see them agree.
     :param stores: where the schedules are.
     :param rows: those of them whose rows decide.
+    :param bounds: exclusion groups, slots and thresholds.
     :ivar sender: what reached the broker: ``beat.sender.sent``.
     """
 
@@ -37,6 +39,7 @@ class ManualBeat:
         settings: TickSettings | None = None,
         owner: str = "",
         rows: Sequence[RowStore] = (),
+        bounds: Bounds | None = None,
     ) -> None:
         self.clock = clock
         self.sender = sender or RecordingSender()
@@ -46,7 +49,7 @@ class ManualBeat:
             coordinator=coordinator,
             stores=stores,
             sender=self.sender,
-            router=Router(namespace or Namespace("test"), kinds or {}),
+            router=Router(namespace or Namespace("test"), kinds or {}, bounds=bounds),
             clock=clock,
             events=self.events,
             identity=Identity(owner=self.owner, host="test", pid=0, version="test"),
