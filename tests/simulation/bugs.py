@@ -43,16 +43,16 @@ class Bug:
 
 def _commit_blindly(space: Space, plan: Plan, owner: str) -> CommitReply:
     """Neither the mark is compared nor the claim."""
-    state = space.states.get(plan.schedule_id)
+    state = space.state(plan.schedule_id)
     for fire in plan.fires:
-        space.claims.pop(FireKey(plan.schedule_id, fire.due_at), None)
+        space.forget(FireKey(plan.schedule_id, fire.due_at))
     mark = state.run.last_due if state is not None else None
     return _commit(space, replace(plan, expected_mark=mark or plan.expected_mark), owner)
 
 
 def _commit_without_mark(space: Space, plan: Plan, owner: str) -> CommitReply:
     """The claims are right, the mark stays: the scan sees again what the outbox owns."""
-    state = space.states.get(plan.schedule_id)
+    state = space.state(plan.schedule_id)
     mark = state.run.last_due if state is not None else None
     reply = _commit(space, plan, owner)
     if state is not None and reply.verdict is Verdict.COMMITTED:

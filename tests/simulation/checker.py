@@ -223,7 +223,7 @@ class Checker:
             name, state = definition.schedule_id, space.states.get(definition.schedule_id)
             if state is None:
                 continue
-            records = list(space.history.get(name, {}).values())
+            records = list(space.entries.get(name, {}).values())
             decided = sum(
                 len(one.plan.fires) - one.reply.lost + sum(gone.count for gone in one.plan.not_fired)
                 for one in self._history.decisions.get(name, ())

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from celery_parrot.coordination.memory import MemoryServer
-from celery_parrot.coordination.rules.space import Claim, Space
+from celery_parrot.coordination.memory.space import MemorySpace
+from celery_parrot.coordination.rules.space import Claim
 from celery_parrot.model.fire import FireKey, Namespace, Status
 from celery_parrot.model.plan import Verdict
 from celery_parrot.protocols import FinishVerdict, StartVerdict, Timing
@@ -44,7 +45,7 @@ class Witness:
     def now(self) -> float:
         return self.world.seconds
 
-    def space(self) -> Space:
+    def space(self) -> MemorySpace:
         with self._server.space(self._namespace, self.timing) as space:
             return space
 

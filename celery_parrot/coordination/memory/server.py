@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from celery_parrot.clock import new_id
-from celery_parrot.coordination.rules.space import Space
+from celery_parrot.coordination.memory.space import MemorySpace
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Timing
 
@@ -32,15 +32,15 @@ class MemoryServer:
         self.clock = clock
         self.lock = threading.RLock()
         self.run_id = new_id()
-        self._spaces: dict[str, Space] = {}
+        self._spaces: dict[str, MemorySpace] = {}
 
     @contextmanager
-    def space(self, namespace: Namespace, timing: Timing) -> Iterator[Space]:
+    def space(self, namespace: Namespace, timing: Timing) -> Iterator[MemorySpace]:
         """The data of one registered name, locked, with ``space.now`` set to this instant."""
         with self.lock:
             space = self._spaces.get(namespace.prefix)
             if space is None:
-                space = self._spaces[namespace.prefix] = Space(namespace, timing)
+                space = self._spaces[namespace.prefix] = MemorySpace(namespace, timing)
             space.timing = timing
             space.now = self.clock.now()
             space.run_id = self.run_id

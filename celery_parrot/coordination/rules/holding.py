@@ -11,7 +11,7 @@ from celery_parrot.protocols.holding import Held, Release
 
 
 def hold(space: Space, schedule_id: str, by: str, note: str) -> bool:
-    state = space.states.get(schedule_id)
+    state = space.state(schedule_id)
     if state is None or state.run.last_due is None:
         return False
     if by == "person" or state.run.disabled_by != "person":
@@ -21,7 +21,7 @@ def hold(space: Space, schedule_id: str, by: str, note: str) -> bool:
 
 
 def release(space: Space, release: Release) -> Verdict:
-    state = space.states.get(release.schedule_id)
+    state = space.state(release.schedule_id)
     if state is None or state.run.last_due is None:
         return Verdict.UNKNOWN
     if state.run.disabled_by is None:
@@ -37,7 +37,7 @@ def release(space: Space, release: Release) -> Verdict:
 
 
 def held(space: Space, schedule_id: str) -> Held | None:
-    state = space.states.get(schedule_id)
+    state = space.state(schedule_id)
     if state is None or state.run.last_due is None:
         return None
     return Held(mark=state.run.last_due, by=state.run.disabled_by, note=state.note or None, at=state.held_at)

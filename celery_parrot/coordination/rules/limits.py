@@ -46,11 +46,11 @@ def request(space: Space, request: LimitRequest) -> LimitReply:
 
 def _skip(space: Space, claim: Claim, limit: Limit) -> LimitReply:
     """Record the fire as a success that did nothing. No failure count moves: it is no success of the target."""
-    held_by = space.namespace.fire_id(space.holders[limit.name][0])
+    held_by = space.namespace.fire_id(next(iter(space.holders(limit.name))))
     output = json.dumps({IN_FLIGHT_SKIP_OUTPUT_KEY: True, "held_by": held_by})
     fire = space.change(claim, status=Status.SUCCESS, reason=_SKIPPED, finished_at=space.now)
     records.unreserve(space, fire)
-    if state := space.states.get(fire.key.schedule_id):
+    if state := space.state(fire.key.schedule_id):
         state.run = replace(state.run, last_status="success", last_result=output, last_result_at=space.now)
     records.record(space, claim, output=output)
     return LimitReply(grant=Grant.SKIPPED, held_by=held_by, limit=limit.name)
@@ -59,7 +59,7 @@ def _skip(space: Space, claim: Claim, limit: Limit) -> LimitReply:
 def _join(space: Space, claim: Claim) -> LimitReply:
     """Into the line, and on at once if the line lets it: a newcomer never passes one that waits."""
     key = claim.fire.key
-    _queue(space, claim)
+    space.queue(claim)
     admit(space, newcomer=key)
     if claim.granted:
         return LimitReply(grant=Grant.GRANTED)
@@ -68,17 +68,10 @@ def _join(space: Space, claim: Claim) -> LimitReply:
     return _waiting(space, claim)
 
 
-def _queue(space: Space, claim: Claim) -> None:
-    space.arrivals += 1
-    claim.arrival = space.arrivals
-    space.line.append(claim.fire.key)
-    space.line.sort(key=lambda key: (key.due_at, space.claims[key].arrival))
-
-
 def _waiting(space: Space, claim: Claim) -> LimitReply:
     for limit in claim.limits:
         if limit.busy is Busy.WAIT and not _free(space, limit, claim.fire.key):
-            holder = space.holders[limit.name][0]
+            holder = next(iter(space.holders(limit.name)))
             return LimitReply(grant=Grant.WAITING, held_by=space.namespace.fire_id(holder), limit=limit.name)
     # Everything it needs is free, so an earlier fire of the line has the right to it.
     return LimitReply(grant=Grant.WAITING, limit=next((x.name for x in claim.limits if x.busy is Busy.WAIT), ""))
@@ -91,8 +84,8 @@ def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
         return ()
     blocked: set[str] = set()
     named: list[FireKey] = []
-    for key in list(space.line):
-        claim = space.claims[key]
+    for claim in list(space.line()):
+        key = claim.fire.key
         wanted = [limit for limit in claim.limits if limit.busy is Busy.WAIT]
         others = [limit for limit in wanted if limit.name != SLOTS]
         slots = [limit for limit in wanted if limit.name == SLOTS]
@@ -102,7 +95,7 @@ def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
         if not all(limit.name not in blocked and _free(space, limit, key) for limit in slots):
             blocked.update(limit.name for limit in wanted)
             continue
-        space.line.remove(key)
+        space.unqueue(claim)
         _hold(space, claim, Busy.WAIT)
         claim.granted = True
         if key != newcomer:
@@ -115,14 +108,13 @@ def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
 
 def enter(space: Space, claim: Claim) -> None:
     """A waiting fire that runs all the same (its message was out before a loss of memory): count what it uses."""
-    if claim.fire.key in space.line:
-        space.line.remove(claim.fire.key)
+    if space.unqueue(claim):
         _hold(space, claim, Busy.WAIT)
         claim.granted = True
 
 
 def line(space: Space) -> Sequence[Waiting]:
-    return [Waiting(space.claims[key].fire, space.claims[key].limits) for key in space.line]
+    return [Waiting(claim.fire, claim.limits) for claim in space.line()]
 
 
 def restore_waiting(space: Space, waiting: Waiting) -> None:
@@ -131,16 +123,16 @@ def restore_waiting(space: Space, waiting: Waiting) -> None:
         return
     claim = space.add(waiting.fire)
     claim.limits = waiting.limits
+    claim.mirrored = space.epoch
     space.change(claim, status=Status.WAITING)
     _hold(space, claim, Busy.SKIP)
-    _queue(space, claim)
+    space.queue(claim)
     records.record(space, claim)
 
 
 def restore_holds(space: Space, claim: Claim, holds: Sequence[Limit]) -> None:
     """A running fire holds what it held, whoever else may have got it since."""
-    if claim.fire.key in space.line:
-        space.line.remove(claim.fire.key)
+    space.unqueue(claim)
     claim.limits = tuple(holds) or claim.limits
     _hold(space, claim, Busy.SKIP)
     _hold(space, claim, Busy.WAIT)
@@ -152,25 +144,19 @@ def release(space: Space, claim: Claim) -> Sequence[FireKey]:
     key = claim.fire.key
     if not claim.limits:
         return ()
-    if key in space.line:
-        space.line.remove(key)
+    space.unqueue(claim)
     for limit in claim.limits:
-        holders = space.holders.get(limit.name, [])
-        if key in holders:
-            holders.remove(key)
-        if not holders:
-            space.holders.pop(limit.name, None)
+        space.let_go(limit.name, key)
     claim.granted = False
     return admit(space)
 
 
 def _free(space: Space, limit: Limit, key: FireKey) -> bool:
-    holders = space.holders.get(limit.name, [])
+    holders = space.holders(limit.name)
     return key in holders or len(holders) < limit.capacity
 
 
 def _hold(space: Space, claim: Claim, busy: Busy) -> None:
     for limit in claim.limits:
-        holders = space.holders.setdefault(limit.name, []) if limit.busy is busy else None
-        if holders is not None and claim.fire.key not in holders:
-            holders.append(claim.fire.key)
+        if limit.busy is busy:
+            space.hold(limit.name, claim.fire.key)

@@ -41,13 +41,12 @@ def restore(space: Space, memory: Memory) -> None:
         return
     for fire in memory.outbox:
         if space.claim(fire.key) is None and fire.status is Status.PENDING:
-            space.mirrored.add(fire.key)
             claim = space.add(fire)
+            claim.mirrored = space.epoch
             space.change(claim)
             records.record(space, claim)
     for waiting in memory.line:
         if space.claim(waiting.fire.key) is None:
-            space.mirrored.add(waiting.fire.key)
             limits.restore_waiting(space, waiting)
 
 
@@ -58,24 +57,20 @@ def _is_fresh(space: Space, seen_at: datetime | None) -> bool:
         return True
     ahead = (seen_at - space.mirror_of).total_seconds()
     if ahead > SAME_AGE and space.quiet:
-        for key in sorted(space.mirrored):
-            claim = space.claim(key)
-            if claim is not None and claim.fire.status in (Status.PENDING, Status.WAITING):
-                limits.release(space, claim)
-                space.outbox.discard(key)
-                del space.claims[key]
-                space.history.get(key.schedule_id, {}).pop(key.moment, None)
-        space.mirrored.clear()
+        for claim in space.mirrored():
+            limits.release(space, claim)
+            space.forget(claim.fire.key)
+            space.strike(claim.fire.key)
     space.mirror_of = max(seen_at, space.mirror_of)
     return ahead >= -SAME_AGE
 
 
 def _restore_mark(space: Space, mark: Mark, registration: Registration | None) -> None:
     when = registration.when if registration is not None else ""
-    state = space.states.get(mark.schedule_id)
+    state = space.state(mark.schedule_id)
     if state is None:
-        state = space.states[mark.schedule_id] = ScheduleState(when=when)
-        state.run = RunState(last_due=mark.last_due, disabled_by=mark.held)
+        state = ScheduleState(run=RunState(last_due=mark.last_due, disabled_by=mark.held), when=when)
+        space.put_state(mark.schedule_id, state)
     elif when and state.when and when != state.when:
         return  # it belongs to another definition
     elif state.initial or state.run.last_due is None:

@@ -15,11 +15,11 @@ from celery_parrot.protocols import CommitReply, Drop, Hold, Mark, Registration,
 
 
 def register(space: Space, registration: Registration) -> Mark:
-    state = space.states.get(registration.schedule_id)
+    state = space.state(registration.schedule_id)
     initial = registration.initial or space.now
     if state is None:
-        state = space.states[registration.schedule_id] = ScheduleState(when=registration.when)
-        state.run = RunState(last_due=initial)
+        state = ScheduleState(run=RunState(last_due=initial), when=registration.when)
+        space.put_state(registration.schedule_id, state)
     elif state.run.last_due is None:
         state.run = replace(state.run, last_due=initial)
     elif state.when and state.when != registration.when:  # an edit of when
@@ -38,7 +38,7 @@ def mark_of(schedule_id: str, state: ScheduleState) -> Mark:
 
 
 def commit(space: Space, plan: Plan, owner: str) -> CommitReply:
-    state = space.states.get(plan.schedule_id)
+    state = space.state(plan.schedule_id)
     mark = state.run.last_due if state is not None else None
     if space.quiet:
         return CommitReply(schedule_id=plan.schedule_id, verdict=Verdict.MOVED, mark=mark)
@@ -126,16 +126,13 @@ def drop(space: Space, drop: Drop) -> bool:
 
 
 def seen(space: Space, owner: str) -> None:
-    space.seen[owner] = space.now
+    space.see(owner)
 
 
 def sweep(space: Space, beat: Beat, offset: int, limit: int) -> SweepReply:
-    seen(space, beat.owner)
-    space.beats[beat.owner] = replace(beat, seen=space.now)
+    space.see(beat.owner, beat)
     space.purge()
-    page = sorted(
-        (space.claims[key] for key in space.outbox), key=lambda claim: (claim.fire.committed_at, claim.fire.key.text)
-    )[offset : offset + limit]
+    page = space.outbox_page(offset, limit)
     return SweepReply(
         reading=space.reading(),
         entries=tuple(claim.fire for claim in page),
@@ -150,11 +147,7 @@ def sweep(space: Space, beat: Beat, offset: int, limit: int) -> SweepReply:
 
 
 def beats(space: Space) -> Sequence[Beat]:
-    return [
-        replace(beat, seen=space.seen[owner])
-        for owner, beat in sorted(space.beats.items())
-        if owner in space.seen and space.now - space.seen[owner] <= FORGET_BEATS
-    ]
+    return [beat for beat in space.beats() if space.now - beat.seen <= FORGET_BEATS]
 
 
 def retry_pause(space: Space, tries: int) -> timedelta:
@@ -185,8 +178,6 @@ def take(space: Space, hold: Hold, owner: str) -> Fire | None:
 
 
 def leave(space: Space, owner: str) -> None:
-    space.seen.pop(owner, None)
-    space.beats.pop(owner, None)
-    for key in space.outbox:
-        if space.claims[key].fire.owner == owner:
-            space.claims[key].free = True
+    space.forget_beat(owner)
+    for claim in space.owned_by(owner):
+        claim.free = True

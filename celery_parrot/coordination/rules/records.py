@@ -27,9 +27,8 @@ def record(
     """Write the fire's history entry as the claim is now. A row knows of its pending fires; everything later is
     carried there."""
     fire = claim.fire
-    entries = space.history.setdefault(fire.key.schedule_id, {})
-    before = entries.get(fire.key.moment)
-    entries[fire.key.moment] = FireRecord(
+    before = space.entry(fire.key)
+    record = FireRecord(
         fire_id=space.namespace.fire_id(fire.key),
         key=fire.key,
         name=fire.name,
@@ -48,29 +47,27 @@ def record(
         error=error,
         late_result=before.late_result if before else None,
     )
+    limit = space.timing.history_limit
+    space.put_entry(record, min(limit, COPIES) if fire.store == "db" else limit)
     if fire.status is not Status.PENDING:
         claim.uncounted = fire.status.failure and not counted
-        _carry(space, claim)
-    limit = space.timing.history_limit
-    _prune(entries, min(limit, COPIES) if fire.store == "db" else limit)
+        _carry(space, claim, record)
 
 
-def _carry(space: Space, claim: Claim) -> None:
-    key = claim.fire.key
-    strange = claim.stray and key.schedule_id not in space.states and len(space.uncarried) < MOST_STRAYS
-    if claim.fire.store == "db" or strange:
-        record = space.history[key.schedule_id][key.moment]
-        space.uncarried[key] = Carried(record=record, serial=claim.serial, counted=not claim.uncounted)
+def _carry(space: Space, claim: Claim, record: FireRecord) -> None:
+    if claim.fire.store == "db" or (
+        claim.stray and space.state(claim.fire.key.schedule_id) is None and space.count_uncarried() < MOST_STRAYS
+    ):
+        space.carry(Carried(record=record, serial=claim.serial, counted=not claim.uncounted))
 
 
 def record_range(space: Space, plan: Plan | Release, run: NotFired, owner: str) -> None:
     """One history entry for due times that are decided without firing. Never replaces that of a fire."""
     key = FireKey(plan.schedule_id, run.first)
-    entries = space.history.setdefault(plan.schedule_id, {})
-    before = entries.get(key.moment)
+    before = space.entry(key)
     if before is not None and before.committed_at is not None:
         return
-    entries[key.moment] = FireRecord(
+    record = FireRecord(
         fire_id=space.namespace.fire_id(key),
         key=key,
         name=plan.name,
@@ -83,26 +80,26 @@ def record_range(space: Space, plan: Plan | Release, run: NotFired, owner: str) 
         until=run.last if run.count > 1 else None,
         count=run.count,
     )
-    _prune(entries, space.timing.history_limit)
+    space.put_entry(record, space.timing.history_limit)
 
 
 def note_late(space: Space, claim: Claim, text: str) -> None:
     """Keep what a result that came too late said."""
-    key = claim.fire.key
     space.change(claim)
-    entries = space.history.get(key.schedule_id, {})
-    if key.moment in entries:
-        entries[key.moment] = replace(entries[key.moment], late_result=text)
-        _carry(space, claim)
+    before = space.entry(claim.fire.key)
+    if before is not None:
+        record = replace(before, late_result=text)
+        space.put_entry(record, space.timing.history_limit)
+        _carry(space, claim, record)
 
 
 def recorded(space: Space, key: FireKey) -> bool:
-    return key.moment in space.history.get(key.schedule_id, {})
+    return space.entry(key) is not None
 
 
 def ended(space: Space, key: FireKey) -> bool:
     """Whether the history knows an outcome of this fire, whose claim may have expired."""
-    entry = space.history.get(key.schedule_id, {}).get(key.moment)
+    entry = space.entry(key)
     if entry is None or entry.committed_at is None or entry.status is Status.UNKNOWN:
         return False
     return entry.status.terminal
@@ -110,14 +107,12 @@ def ended(space: Space, key: FireKey) -> bool:
 
 def history(space: Space, schedule_id: str, limit: int, before: datetime | None) -> Sequence[FireRecord]:
     oldest = space.now - timedelta(days=space.timing.history_days)
-    entries = space.history.get(schedule_id, {}).values()
-    wanted = [r for r in entries if (before is None or r.due_at < before) and (r.until or r.due_at) >= oldest]
-    return sorted(wanted, key=lambda r: r.key, reverse=True)[: max(limit, 0)]
+    return space.history(schedule_id, oldest, before, max(limit, 0))
 
 
 def count_sent(space: Space, claim: Claim) -> None:
     """``last_run``, and ``run_count`` once a fire however often it is sent."""
-    state = space.states.get(claim.fire.key.schedule_id)
+    state = space.state(claim.fire.key.schedule_id)
     if state is None or claim.counted:
         claim.counted = True
         return
@@ -129,7 +124,8 @@ def reserve(space: Space, schedule_id: str, origin: Origin, max_fires: int | Non
     """Count an automatic fire against ``max_fires``; false if there is none left."""
     if origin not in AUTOMATIC:
         return True
-    state = space.states[schedule_id]
+    state = space.state(schedule_id)
+    assert state is not None
     if max_fires is not None and state.run.auto_count >= max_fires:
         return False
     state.run = replace(state.run, auto_count=state.run.auto_count + 1)
@@ -138,7 +134,7 @@ def reserve(space: Space, schedule_id: str, origin: Origin, max_fires: int | Non
 
 def unreserve(space: Space, fire: Fire) -> None:
     """Give back what :func:`reserve` counted, for a fire that was never sent."""
-    state = space.states.get(fire.key.schedule_id)
+    state = space.state(fire.key.schedule_id)
     if state is not None and fire.origin in AUTOMATIC:
         state.run = replace(state.run, auto_count=max(state.run.auto_count - 1, 0))
 
@@ -148,7 +144,7 @@ def outcome(
 ) -> None:
     """The run state and history of a fire that has just ended. Skipped, missed and expired leave the run state."""
     fire = claim.fire
-    state = space.states.get(fire.key.schedule_id)
+    state = space.state(fire.key.schedule_id)
     if state is not None and fire.status is Status.SUCCESS:
         state.run = replace(
             state.run,
@@ -167,11 +163,3 @@ def outcome(
             consecutive_failures=state.run.consecutive_failures + counted,
         )
     record(space, claim, output=output, error=error, counted=counted)
-
-
-def _prune(entries: dict[str, FireRecord], limit: int) -> None:
-    """Cut back to the limit, a batch at a time so that most calls cost nothing."""
-    if len(entries) <= limit + max(limit // 10, 1):
-        return
-    for moment in sorted(entries, key=lambda m: entries[m].key)[: len(entries) - limit]:
-        del entries[moment]

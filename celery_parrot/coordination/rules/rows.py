@@ -61,17 +61,14 @@ def discard(space: Space, hold: Hold, token: str) -> bool:
         return False
     if claim.fire.proof is None or claim.fire.proof.token != token:
         return False
-    space.outbox.discard(hold.key)
-    del space.claims[hold.key]
-    space.history.get(hold.key.schedule_id, {}).pop(hold.key.moment, None)
+    space.forget(hold.key)
+    space.strike(hold.key)
     return True
 
 
 def carried(space: Space, item: Carried) -> None:
-    waiting = space.uncarried.get(item.record.key)
-    if waiting is not None and waiting.serial == item.serial:
-        del space.uncarried[item.record.key]
+    space.carried(item.record.key, item.serial)
 
 
 def uncarried(space: Space, limit: int) -> Sequence[Carried]:
-    return list(space.uncarried.values())[: max(limit, 0)]
+    return space.uncarried(limit)

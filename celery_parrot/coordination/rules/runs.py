@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from celery_parrot.coordination.rules import limits, records
-from celery_parrot.coordination.rules.space import Claim, Space
+from celery_parrot.coordination.rules.space import Claim, Moment, Space
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.protocols import (
     WORKER_LOST,
@@ -192,9 +192,8 @@ def _end(space: Space, claim: Claim, outcome: Outcome) -> Sequence[FireKey]:
 def reap(space: Space, limit: int) -> Sequence[Reaped]:
     if not space.judging:
         return []
-    running = sorted((space.claims[key] for key in space.running), key=lambda c: (c.fire.lease_until, c.fire.key))
     reaped = []
-    for claim in [claim for claim in running if _lapsed(space, claim)][:limit]:
+    for claim in space.soonest(Moment.LEASE, limit):
         claim.ended_by = None
         fire = space.change(
             claim, status=Status.ABANDONED, reason=WORKER_LOST, token="", lease_until=None, finished_at=space.now
@@ -203,11 +202,3 @@ def reap(space: Space, limit: int) -> Sequence[Reaped]:
         reaped.append(Reaped(fire=fire, named=tuple(limits.release(space, claim))))
     limits.admit(space)  # what a quiet time held up
     return reaped
-
-
-def _lapsed(space: Space, claim: Claim) -> bool:
-    fire = claim.fire
-    if fire.status is not Status.RUNNING or fire.lease_until is None or space.now < fire.lease_until:
-        return False
-    # A delivery that was put back is on its way and will go on with the fire.
-    return claim.put_back_at is None or space.now - claim.put_back_at >= 2 * space.lease

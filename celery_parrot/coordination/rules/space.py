@@ -1,17 +1,24 @@
-"""The data of one registered name, and the few steps that every operation shares."""
+"""What the rules see of the data of one registered name, and the few steps that every operation shares.
+
+:class:`Space` says what the rules need; where it is kept is for a coordinator to say. An operation sees one
+consistent state, nobody else changes anything meanwhile, and what it changed is there for the next one.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
+from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, ScheduleState, moment_of
 from celery_parrot.errors import MemoryLost
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Status
-from celery_parrot.model.state import Beat, RunState
-from celery_parrot.protocols import Carried, Limit, Reading, Timing
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import Carried, Reading, Timing
 
-BEGINNING = datetime.min.replace(tzinfo=UTC)
+__all__ = ["BEGINNING", "FORGET_BEATS", "Claim", "Moment", "ScheduleState", "Space"]
 
 #: Silence after which a beat is dropped from the list.
 FORGET_BEATS = timedelta(hours=1)
@@ -19,86 +26,43 @@ FORGET_BEATS = timedelta(hours=1)
 #: Claims are looked through for expired ones this often.
 _PURGE_EVERY = timedelta(minutes=1)
 
+#: So many of them at a time.
+_PURGE_BATCH = 10_000
 
-@dataclass(slots=True)
-class Claim:
-    """A fire with what only the coordinator needs to know of it.
 
-    :ivar changed: last change; a claim that is not in flight is forgotten ``claim_ttl`` later.
-    :ivar free: takeable by any sweeper at once (its owner left, or a release named it).
-    :ivar counted: already in ``run_count``.
-    :ivar put_back_at: when a delivery was last put back because another one held the lease.
-    :ivar renewed: the lease was renewed since then, which proves that its delivery lives.
-    :ivar ended_by: token and status of the last outcome taken, to recognise its repeat.
-    :ivar passed: the token whose run went on as the next attempt before it had reported.
-    :ivar stray: made by a message alone: its schedule may be a row's.
-    :ivar uncounted: its failure does not count towards disabling.
-    :ivar serial: grows with each change, over a loss of memory, too.
-    :ivar limits: what it asked for; ``granted`` once it holds all of them.
+class Space(ABC):
+    """Everything that one ``parrot_name`` keeps, for the length of one operation.
+
+    A :class:`Claim` or :class:`ScheduleState` that was got from here, or given to it, may be changed in place until
+    the operation ends; a :class:`Claim` whose ``fire`` changes goes through :meth:`change`. Two askers of one
+    operation get the same object.
+
+    :ivar now: the server's clock at this operation, UTC.
+    :ivar run_id: the identity of the server, compared with ``made_on``.
+    :ivar epoch: of this memory, empty if there is none; ``made_on``: the server it was made on.
+    :ivar touched: when the last operation was. ``judge_from``, ``quiet_until``: see
+        :class:`~celery_parrot.protocols.Reading`. ``beats_from``: as ``judge_from``, of beats and the claims they own.
+    :ivar remembered: somebody has put something back in this epoch.
+    :ivar mirror_of: when the freshest memory that was put back in this epoch was seen.
+    :ivar arrivals: how many fires have joined the line so far.
+    :ivar purged: when expired claims were last looked for.
     """
-
-    fire: Fire
-    changed: datetime
-    free: bool = False
-    counted: bool = False
-    put_back_at: datetime | None = None
-    renewed: bool = True
-    ended_by: tuple[str, Status] | None = None
-    passed: str = ""
-    stray: bool = False
-    uncounted: bool = False
-    serial: int = 0
-    limits: tuple[Limit, ...] = ()
-    granted: bool = False
-    arrival: int = 0
-
-
-@dataclass(slots=True)
-class ScheduleState:
-    """Run state and mark of one schedule.
-
-    :ivar when: fingerprint of the definition that the mark belongs to; empty if not known.
-    :ivar initial: nothing was decided from the mark since it was registered.
-    """
-
-    run: RunState = field(default_factory=RunState)
-    when: str = ""
-    initial: bool = True
-    note: str = ""
-    held_at: datetime | None = None
-
-
-class Space:
-    """Everything that one ``parrot_name`` keeps. Used under the server's lock only."""
 
     def __init__(self, namespace: Namespace, timing: Timing) -> None:
         self.namespace = namespace
         self.timing = timing
         self.now = BEGINNING
         self.run_id = ""
-        # the common key
         self.epoch = ""
         self.made_on = ""
         self.touched = BEGINNING
         self.judge_from = BEGINNING
-        self.beats_from = BEGINNING  # as judge_from, of beats and the claims they own
+        self.beats_from = BEGINNING
         self.quiet_until = BEGINNING
         self.remembered = False
-        self.mirror_of: datetime | None = None  # the freshest memory that was put back in this epoch
-        self.mirrored: set[FireKey] = set()  # what came from memories
-        # data
-        self.claims: dict[FireKey, Claim] = {}
-        self.outbox: set[FireKey] = set()
-        self.running: set[FireKey] = set()
-        self.states: dict[str, ScheduleState] = {}
-        self.history: dict[str, dict[str, FireRecord]] = {}
-        self.uncarried: dict[FireKey, Carried] = {}  # what rows in a database do not know yet, oldest first
-        self.beats: dict[str, Beat] = {}
-        self.seen: dict[str, datetime] = {}
-        self.line: list[FireKey] = []
-        self.holders: dict[str, list[FireKey]] = {}
+        self.mirror_of: datetime | None = None
         self.arrivals = 0
-        self._purged = BEGINNING
+        self.purged = BEGINNING
 
     # --- the common key ---
 
@@ -134,7 +98,7 @@ class Space:
 
     def new_epoch(self, epoch: str) -> None:
         self.epoch, self.made_on, self.remembered = epoch, self.run_id, False
-        self.mirror_of, self.mirrored = None, set()
+        self.mirror_of = None
 
     def keep_quiet(self) -> None:
         """Grant and judge nothing for one lease time, so that everybody can say what they remember."""
@@ -148,9 +112,9 @@ class Space:
 
     def claim(self, key: FireKey) -> Claim | None:
         """The claim of a fire, unless it has expired."""
-        claim = self.claims.get(key)
-        if claim is not None and self._expired(claim):
-            del self.claims[key]
+        claim = self.find(key)
+        if claim is not None and self.lapsed(claim, Moment.EXPIRES):
+            self.forget(key)
             return None
         return claim
 
@@ -162,44 +126,175 @@ class Space:
         return claim if (claim.fire.owner, claim.fire.tries) == (owner, tries) else None
 
     def add(self, fire: Fire) -> Claim:
-        claim = self.claims[fire.key] = Claim(fire=fire, changed=self.now)
+        """A claim that is new, or that takes the place of an expired one. Follow it by :meth:`change`."""
+        claim = Claim(fire=fire, changed=self.now)
+        self.put(claim)
         return claim
 
     def change(self, claim: Claim, **changes: Any) -> Fire:
-        """Replace fields of the fire; the outbox follows the status."""
+        """Replace fields of the fire, and note that it changed now."""
         claim.fire = replace(claim.fire, **changes)
         claim.changed = self.now
         claim.serial = max(claim.serial + 1, int(self.now.timestamp() * 1000))
-        key, status = claim.fire.key, claim.fire.status
-        if status is Status.PENDING:
-            self.outbox.add(key)
-        else:
-            self.outbox.discard(key)
+        if claim.fire.status is not Status.PENDING:
             claim.free = False
             if claim.fire.proof is not None:  # what left the outbox has been proven
                 claim.fire = replace(claim.fire, proof=None)
-        (self.running.add if status is Status.RUNNING else self.running.discard)(key)
+        self.changed(claim)
         return claim.fire
 
-    def alive(self, owner: str) -> bool:
-        seen = self.seen.get(owner)
-        return seen is not None and self.now - seen <= self.seconds(self.timing.heartbeat)
+    def lapsed(self, claim: Claim, moment: Moment) -> bool:
+        """Whether that moment has come for the claim."""
+        at = moment_of(claim, moment, self.timing)
+        return at is not None and at <= self.now
+
+    def prefetch(self, keys: Iterable[FireKey] = (), schedules: Iterable[str] = ()) -> None:  # noqa: B027 - a hint
+        """These claims with their history entries, and the states of their and these schedules, are about to be asked
+        for."""
+
+    @abstractmethod
+    def find(self, key: FireKey) -> Claim | None:
+        """As :meth:`claim`, expired ones included."""
+
+    @abstractmethod
+    def put(self, claim: Claim) -> None:
+        """See :meth:`add`."""
+
+    @abstractmethod
+    def changed(self, claim: Claim) -> None:
+        """See :meth:`change`."""
+
+    @abstractmethod
+    def forget(self, key: FireKey) -> None:
+        """As if there had never been a claim of this fire; its place in the line and what it holds are not touched."""
+
+    @abstractmethod
+    def soonest(self, moment: Moment, limit: int) -> Sequence[Claim]:
+        """At most ``limit`` claims for which that moment has come, the earliest first. Costs by what is found."""
 
     def purge(self) -> None:
         """Forget expired claims and beats; cheap, because it looks once a minute only."""
-        if self.now - self._purged < _PURGE_EVERY:
+        if self.now - self.purged < _PURGE_EVERY:
             return
-        self._purged = self.now
-        for key in [key for key, claim in self.claims.items() if self._expired(claim)]:
-            del self.claims[key]
-        for owner in [owner for owner, seen in self.seen.items() if self.now - seen > FORGET_BEATS]:
-            del self.seen[owner]
-            self.beats.pop(owner, None)
+        self.purged = self.now
+        for claim in self.soonest(Moment.EXPIRES, _PURGE_BATCH):
+            self.forget(claim.fire.key)
+        self.forget_beats(self.now - FORGET_BEATS)
 
-    def _expired(self, claim: Claim) -> bool:
-        # What is in flight here has no expiry: the outbox, the line and the reaper bring it to an outcome.
-        if claim.fire.status in (Status.PENDING, Status.WAITING, Status.RUNNING):
-            return False
-        ended = claim.fire.status is not Status.SENT
-        life = min(self.timing.claim_ttl, self.timing.ended_ttl) if ended else self.timing.claim_ttl
-        return self.now - claim.changed >= self.seconds(life)
+    # --- the outbox: claims that are pending ---
+
+    @abstractmethod
+    def outbox_page(self, offset: int, limit: int) -> Sequence[Claim]:
+        """Ordered by ``committed_at``, then the key's text."""
+
+    @abstractmethod
+    def owned_by(self, owner: str) -> Sequence[Claim]:
+        """Pending claims of this owner."""
+
+    @abstractmethod
+    def mirrored(self) -> Sequence[Claim]:
+        """Pending and waiting claims that came from a beat's memory in this epoch (``claim.mirrored``), by key."""
+
+    # --- limits ---
+
+    def queue(self, claim: Claim) -> None:
+        """Into the line: behind all of its due time."""
+        self.arrivals += 1
+        claim.arrival = self.arrivals
+        self.joined(claim)
+
+    @abstractmethod
+    def joined(self, claim: Claim) -> None:
+        """See :meth:`queue`."""
+
+    @abstractmethod
+    def unqueue(self, claim: Claim) -> bool:
+        """Out of the line; false if it was not there."""
+
+    @abstractmethod
+    def line(self, names: Collection[str] | None = None) -> Sequence[Claim]:
+        """Those that wait, by due time, then arrival. With ``names``, only those whose ``limits`` name one of these."""
+
+    @abstractmethod
+    def holders(self, name: str) -> Mapping[FireKey, datetime]:
+        """Who holds a limit, and since when: the oldest first."""
+
+    @abstractmethod
+    def hold(self, name: str, key: FireKey) -> None:
+        """From now on; who holds it already does so since before."""
+
+    @abstractmethod
+    def let_go(self, name: str, key: FireKey) -> None:
+        """Hold it no more."""
+
+    @abstractmethod
+    def held_limits(self) -> Sequence[str]:
+        """The limits that somebody holds, by name."""
+
+    # --- schedules ---
+
+    @abstractmethod
+    def state(self, schedule_id: str) -> ScheduleState | None: ...
+
+    @abstractmethod
+    def put_state(self, schedule_id: str, state: ScheduleState) -> None:
+        """Of a schedule that has none yet."""
+
+    # --- history ---
+
+    @abstractmethod
+    def entry(self, key: FireKey) -> FireRecord | None: ...
+
+    @abstractmethod
+    def put_entry(self, record: FireRecord, keep: int) -> None:
+        """Write it, or write it anew. The newest ``keep`` of its schedule stay, and a few more until it is tidied."""
+
+    @abstractmethod
+    def strike(self, key: FireKey) -> None:
+        """As if there had never been this entry."""
+
+    @abstractmethod
+    def history(self, schedule_id: str, since: datetime, before: datetime | None, limit: int) -> Sequence[FireRecord]:
+        """Newest due time first: those due before ``before``, that last till ``since`` or later."""
+
+    # --- what rows in a database do not know yet ---
+
+    @abstractmethod
+    def carry(self, item: Carried) -> None:
+        """A later item of the same fire takes the place of the earlier."""
+
+    @abstractmethod
+    def carried(self, key: FireKey, serial: int) -> None:
+        """Forget the item, if it still has that serial."""
+
+    @abstractmethod
+    def uncarried(self, limit: int) -> Sequence[Carried]:
+        """Oldest first."""
+
+    @abstractmethod
+    def count_uncarried(self) -> int: ...
+
+    # --- beats ---
+
+    def alive(self, owner: str) -> bool:
+        seen = self.seen(owner)
+        return seen is not None and self.now - seen <= self.seconds(self.timing.heartbeat)
+
+    @abstractmethod
+    def seen(self, owner: str) -> datetime | None:
+        """Its last sign of life."""
+
+    @abstractmethod
+    def see(self, owner: str, beat: Beat | None = None) -> None:
+        """A sign of life, now; ``beat`` says more of it."""
+
+    @abstractmethod
+    def forget_beat(self, owner: str) -> None: ...
+
+    @abstractmethod
+    def forget_beats(self, before: datetime) -> None:
+        """All that were last seen before that."""
+
+    @abstractmethod
+    def beats(self) -> Sequence[Beat]:
+        """Those that told of themselves, by owner; ``seen`` is their last sign of life."""

@@ -1,0 +1,190 @@
+"""A space in this process's memory: dicts, and a heap for each moment."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from celery_parrot.coordination.rules.claim import moment_of, moments_of
+from celery_parrot.coordination.rules.space import Claim, Moment, ScheduleState, Space
+from celery_parrot.model.fire import FireKey, FireRecord, Namespace, Status
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import Carried, Timing
+
+
+class MemorySpace(Space):
+    """Used under the server's lock only."""
+
+    def __init__(self, namespace: Namespace, timing: Timing) -> None:
+        super().__init__(namespace, timing)
+        self.claims: dict[FireKey, Claim] = {}
+        self.outbox: set[FireKey] = set()
+        self.in_line: list[FireKey] = []
+        self.holds: dict[str, dict[FireKey, datetime]] = {}
+        self.states: dict[str, ScheduleState] = {}
+        self.entries: dict[str, dict[str, FireRecord]] = {}
+        self.to_carry: dict[FireKey, Carried] = {}
+        self.last_seen: dict[str, datetime] = {}
+        self.told: dict[str, Beat] = {}
+        # A heap has at least one item for each claim that has the moment, at or before it.
+        self._heaps: dict[Moment, list[tuple[datetime, FireKey]]] = {moment: [] for moment in Moment}
+        self._noted: dict[tuple[Moment, FireKey], datetime] = {}
+
+    # --- claims ---
+
+    def find(self, key: FireKey) -> Claim | None:
+        return self.claims.get(key)
+
+    def put(self, claim: Claim) -> None:
+        self.claims[claim.fire.key] = claim
+
+    def changed(self, claim: Claim) -> None:
+        key = claim.fire.key
+        (self.outbox.add if claim.fire.status is Status.PENDING else self.outbox.discard)(key)
+        for moment, at in moments_of(claim, self.timing).items():
+            self._note(moment, key, at)
+
+    def forget(self, key: FireKey) -> None:
+        self.claims.pop(key, None)
+        self.outbox.discard(key)
+
+    def _note(self, moment: Moment, key: FireKey, at: datetime) -> None:
+        noted = self._noted.get((moment, key))
+        if noted is None or at < noted:
+            self._noted[moment, key] = at
+            heapq.heappush(self._heaps[moment], (at, key))
+
+    def soonest(self, moment: Moment, limit: int) -> Sequence[Claim]:
+        heap = self._heaps[moment]
+        found: dict[FireKey, tuple[datetime, Claim]] = {}
+        while heap and heap[0][0] <= self.now and len(found) < limit:
+            at, key = heapq.heappop(heap)
+            if self._noted.get((moment, key)) != at:
+                continue  # an earlier item of it was looked at
+            del self._noted[moment, key]
+            claim = self.claims.get(key)
+            current = moment_of(claim, moment, self.timing) if claim is not None else None
+            if claim is None or current is None:
+                continue
+            if current <= self.now:
+                found[key] = (current, claim)
+            else:
+                self._note(moment, key, current)
+        for key, (at, _) in found.items():
+            self._note(moment, key, at)
+        return [claim for _, claim in sorted(found.values(), key=lambda item: (item[0], item[1].fire.key))]
+
+    # --- the outbox ---
+
+    def outbox_page(self, offset: int, limit: int) -> Sequence[Claim]:
+        pending = (self.claims[key] for key in self.outbox)
+        ordered = sorted(pending, key=lambda claim: (claim.fire.committed_at, claim.fire.key.text))
+        return ordered[offset : offset + limit]
+
+    def owned_by(self, owner: str) -> Sequence[Claim]:
+        return [claim for claim in map(self.claims.__getitem__, self.outbox) if claim.fire.owner == owner]
+
+    def mirrored(self) -> Sequence[Claim]:
+        keys = sorted({*self.outbox, *self.in_line})
+        return [claim for claim in map(self.claims.__getitem__, keys) if claim.mirrored == self.epoch]
+
+    # --- limits ---
+
+    def joined(self, claim: Claim) -> None:
+        insort(self.in_line, claim.fire.key, key=lambda key: (key.due_at, self.claims[key].arrival))
+
+    def unqueue(self, claim: Claim) -> bool:
+        if claim.fire.key not in self.in_line:
+            return False
+        self.in_line.remove(claim.fire.key)
+        claim.arrival = 0
+        return True
+
+    def line(self, names: Collection[str] | None = None) -> Sequence[Claim]:
+        claims = [self.claims[key] for key in self.in_line]
+        if names is None:
+            return claims
+        return [claim for claim in claims if any(limit.name in names for limit in claim.limits)]
+
+    def holders(self, name: str) -> Mapping[FireKey, datetime]:
+        return self.holds.get(name, {})
+
+    def hold(self, name: str, key: FireKey) -> None:
+        self.holds.setdefault(name, {}).setdefault(key, self.now)
+
+    def let_go(self, name: str, key: FireKey) -> None:
+        holders = self.holds.get(name, {})
+        holders.pop(key, None)
+        if not holders:
+            self.holds.pop(name, None)
+
+    def held_limits(self) -> Sequence[str]:
+        return sorted(self.holds)
+
+    # --- schedules ---
+
+    def state(self, schedule_id: str) -> ScheduleState | None:
+        return self.states.get(schedule_id)
+
+    def put_state(self, schedule_id: str, state: ScheduleState) -> None:
+        self.states[schedule_id] = state
+
+    # --- history ---
+
+    def entry(self, key: FireKey) -> FireRecord | None:
+        return self.entries.get(key.schedule_id, {}).get(key.moment)
+
+    def put_entry(self, record: FireRecord, keep: int) -> None:
+        entries = self.entries.setdefault(record.key.schedule_id, {})
+        entries[record.key.moment] = record
+        if len(entries) > keep + max(keep // 10, 1):  # a batch at a time, so that most calls cost nothing
+            for moment in sorted(entries, key=lambda m: entries[m].key)[: len(entries) - keep]:
+                del entries[moment]
+
+    def strike(self, key: FireKey) -> None:
+        self.entries.get(key.schedule_id, {}).pop(key.moment, None)
+
+    def history(self, schedule_id: str, since: datetime, before: datetime | None, limit: int) -> Sequence[FireRecord]:
+        entries = self.entries.get(schedule_id, {}).values()
+        wanted = [r for r in entries if (before is None or r.due_at < before) and (r.until or r.due_at) >= since]
+        return sorted(wanted, key=lambda r: r.key, reverse=True)[: max(limit, 0)]
+
+    # --- what rows in a database do not know yet ---
+
+    def carry(self, item: Carried) -> None:
+        self.to_carry[item.record.key] = item
+
+    def carried(self, key: FireKey, serial: int) -> None:
+        waiting = self.to_carry.get(key)
+        if waiting is not None and waiting.serial == serial:
+            del self.to_carry[key]
+
+    def uncarried(self, limit: int) -> Sequence[Carried]:
+        return list(self.to_carry.values())[: max(limit, 0)]
+
+    def count_uncarried(self) -> int:
+        return len(self.to_carry)
+
+    # --- beats ---
+
+    def seen(self, owner: str) -> datetime | None:
+        return self.last_seen.get(owner)
+
+    def see(self, owner: str, beat: Beat | None = None) -> None:
+        self.last_seen[owner] = self.now
+        if beat is not None:
+            self.told[owner] = beat
+
+    def forget_beat(self, owner: str) -> None:
+        self.last_seen.pop(owner, None)
+        self.told.pop(owner, None)
+
+    def forget_beats(self, before: datetime) -> None:
+        for owner in [owner for owner, seen in self.last_seen.items() if seen < before]:
+            self.forget_beat(owner)
+
+    def beats(self) -> Sequence[Beat]:
+        return [replace(beat, seen=self.last_seen[owner]) for owner, beat in sorted(self.told.items())]
