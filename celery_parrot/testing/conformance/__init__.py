@@ -10,7 +10,10 @@ No test sleeps: a backend moves its own time.
 
 import pytest
 
-for _module in ("commits", "outbox", "starts", "finishes", "forgetting", "reading", "limits", "scene"):
+for _module in (
+    *("commits", "outbox", "starts", "finishes", "reaping", "recovering", "forgetting", "reading", "scene"),
+    *("limits", "limiting", "waiting", "inspecting", "reserving"),
+):
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 
 from celery_parrot.testing.conformance.coordinator import CoordinatorConformance  # noqa: E402

@@ -3,59 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, cast
-
-import pytest
+from typing import cast
 
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.protocols import (
     IN_FLIGHT_SKIP_OUTPUT_KEY,
-    SLOTS,
-    Busy,
     Drop,
     Grant,
     Hold,
     Lease,
-    Limit,
-    LimitReply,
     LimitRequest,
     Limits,
     Memory,
     Running,
     StartVerdict,
 )
-from celery_parrot.testing.conformance.base import Conformance
+from celery_parrot.testing.conformance.limiting import DISK, GPU, KIND, SLOT2, Limiting
 from celery_parrot.testing.conformance.scene import TIMING, Backend, Scene
 
-KIND = Limit("kind:agent", 1, Busy.SKIP)
-GPU = Limit("group:gpu")
-DISK = Limit("group:disk")
-SLOT2 = Limit(SLOTS, 2)
 GRANTED, WAITING, SKIPPED, LOST = Grant.GRANTED, Grant.WAITING, Grant.SKIPPED, Grant.LOST
 
 
-class LimitsConformance(Conformance):
+class LimitsConformance(Limiting):
     """Everything that the docstring of :class:`~celery_parrot.protocols.Limits` says."""
-
-    @pytest.fixture
-    def scene(self, coordinator: Any, backend: Backend) -> Scene:
-        scene = Scene(coordinator, backend)
-        scene.register()
-        scene.commit(*range(1, 10))
-        return scene
-
-    def ask(self, scene: Scene, n: int, *limits: Limit, tries: int = 0) -> LimitReply:
-        coordinator = cast(Limits, scene.c)
-        return coordinator.request([LimitRequest(hold=scene.hold(n, tries=tries), limits=limits)])[0]
-
-    def grants(self, scene: Scene, asked: Sequence[tuple[int, tuple[Limit, ...]]]) -> list[Grant]:
-        return [self.ask(scene, n, *limits).grant for n, limits in asked]
-
-    def run(self, scene: Scene, n: int) -> None:
-        scene.c.confirm([scene.hold(n)])
-        assert scene.start(n, f"t{n}").verdict is StartVerdict.RUN
 
     # --- one limit ---
 
