@@ -18,7 +18,7 @@ from celery_parrot.runtime.backends import attached
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.decorated import Decorated
 from celery_parrot.runtime.entries import Source
-from celery_parrot.runtime.worker import install
+from celery_parrot.runtime.worker import Thresholds, install
 
 logger = logging.getLogger("celery_parrot")
 
@@ -180,6 +180,7 @@ class Parrot:
             unreachable=cast(Literal["hold", "run"], settings.unreachable),
             result_max_chars=settings.result_max_chars,
             lease=settings.lease_ttl,
+            thresholds=Thresholds.of(settings.kinds, settings.reap_after),
             clock=self.clock,
         )
 

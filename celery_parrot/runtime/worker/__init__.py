@@ -22,8 +22,9 @@ from celery_parrot.runtime.worker.guard import run_of
 from celery_parrot.runtime.worker.headers import scheduler_of
 from celery_parrot.runtime.worker.hooks import hook_app, hook_tasks
 from celery_parrot.runtime.worker.installed import Installed
+from celery_parrot.runtime.worker.thresholds import Thresholds
 
-__all__ = ["install"]
+__all__ = ["Thresholds", "install"]
 
 LOGGER: Final = "celery_parrot.worker"
 
@@ -36,6 +37,7 @@ def install(
     unreachable: Literal["hold", "run"] = "hold",
     result_max_chars: int = 4096,
     lease: float = 15.0,
+    thresholds: Thresholds | None = None,
     clock: Clock | None = None,
     events: EventSink | None = None,
 ) -> Installed:
@@ -47,6 +49,7 @@ def install(
     :param unreachable: what becomes of a fire that cannot be opened: ``hold`` it back, or ``run`` it all the same.
     :param result_max_chars: longest output or error text that is recorded.
     :param lease: seconds that a run lease lives between renewals; as the coordinator has it.
+    :param thresholds: how long fires of each kind may be silent; default: no kind is declared here.
     :param events: told of every start and end; default: the log ``celery_parrot.worker``.
     """
     installed = Installed(
@@ -55,6 +58,7 @@ def install(
         unreachable=unreachable,
         result_max_chars=result_max_chars,
         lease=lease,
+        thresholds=thresholds or Thresholds(),
         clock=clock or SystemClock(),
         events=events or LogEvents(LOGGER),
     )
@@ -79,6 +83,12 @@ def before_body(task: Any, task_id: str) -> None:
 
 
 # --- what Celery tells ---
+
+
+def _on_received(request: Any = None, **_: Any) -> None:
+    parent = getattr(request, "_parrot", None)  # of our request class
+    if parent is not None:
+        parent.received(request)
 
 
 def _on_postrun(sender: Any = None, state: str | None = None, retval: Any = None, **_: Any) -> None:
@@ -138,6 +148,7 @@ def _listen() -> None:
         return
     _listening = True
     for signal, receiver in (
+        (signals.task_received, _on_received),
         (signals.task_postrun, _on_postrun),
         (signals.task_revoked, _on_revoked),
         (signals.task_unknown, _on_unknown),

@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from celery.exceptions import Ignore, Reject, SoftTimeLimitExceeded
@@ -18,7 +19,7 @@ from celery_parrot.model.secrets import mask
 from celery_parrot.protocols import Delivery, Lease, StartVerdict
 from celery_parrot.runtime import current
 from celery_parrot.runtime.worker import outcomes
-from celery_parrot.runtime.worker.headers import outgoing, read_delivery, read_fire
+from celery_parrot.runtime.worker.headers import expires, outgoing, read_delivery, read_fire
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.worker.installed import Installed
@@ -41,10 +42,15 @@ class HeldTooLong(ParrotError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A fire that runs here. ``opened`` is false where it runs although the coordinator could not be asked."""
+    """A fire that runs here.
+
+    :ivar opened: false where it runs although the coordinator could not be asked.
+    :ivar expires: its retries have a queue deadline.
+    """
 
     delivery: Delivery
     opened: bool
+    expires: bool
     acks_late: bool
     pid: int
 
@@ -76,6 +82,7 @@ class Guard:
         except (KeyError, ValueError, TypeError) as exc:
             logger.error("a message's parrot header cannot be read, its task runs as any other: %r", exc)
             return
+        delivery = replace(delivery, silent_after=self._installed.thresholds.silent_after(delivery.kind))
         give_up: float | None = None
         clock = self._installed.clock
         while True:
@@ -115,15 +122,16 @@ class Guard:
 
     def _enter(self, task: Any, header: Mapping[str, Any], delivery: Delivery, attempt: int, *, opened: bool) -> None:
         request = task.request
-        run = Run(delivery, opened, bool(task.acks_late), os.getpid())
+        run = Run(delivery, opened, expires(header), bool(task.acks_late), os.getpid())
         setattr(request, RUN, run)
         self._cut[delivery.token] = run
         # What retry() and replace() copy: a further message is a delivery of its own, and no copy that was put back.
         request.headers = {**(request.headers or {}), HEADER: outgoing(header, put_back=False)}
         lifecycle = self._installed.sessions.get().lifecycle
-        lost = (lambda: lifecycle.lost(run.lease)) if opened else None
+        lost = partial(lifecycle.lost, run.lease) if opened else None
+        progress = partial(lifecycle.progress, run.lease) if opened else None
         fire_id = str(header.get("fire_id") or self._installed.namespace.fire_id(delivery.key))
-        current.enter(read_fire(header, delivery, fire_id, attempt, lost))
+        current.enter(read_fire(header, delivery, fire_id, attempt, lost, progress))
 
     def _send_again(self, task: Any, header: Mapping[str, Any], pause: _Pause) -> Exception | None:
         """Publish a copy of the message being handled: same task id, same retries, later. As ``Task.retry()`` does it,
@@ -152,10 +160,13 @@ class Guard:
             sys.exc_info()[1],
             lease=run.lease,
             acks_late=run.acks_late,
-            now=self._installed.clock.now(),
+            now=lifecycle.now(run.lease),
             limit=self._installed.result_max_chars,
             in_pool_process=self._installed.in_pool_process,
         )
+        if outcome is not None and outcome.retry_at is not None and run.expires:
+            deadline = self._installed.thresholds.deadline(run.delivery.kind, outcome.retry_at)
+            outcome = replace(outcome, deadline=deadline)
         if outcome is None:
             lifecycle.forget(run.lease)
         elif run.opened or outcome.status is not Status.SENT:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from celery_parrot.model.fire import FireKey, Origin
-from celery_parrot.protocols import Delivery
+from celery_parrot.protocols import Delivery, Progress
 from celery_parrot.runtime.current import CurrentFire
 
 TOKEN: Final = "token"
@@ -32,6 +32,11 @@ def scheduler_of(header: object, task_id: object) -> str | None:
     if fire_id and task_id != fire_id and not str(task_id).startswith(f"{fire_id}:"):
         return None
     return name if isinstance(name, str) else None
+
+
+def expires(header: Mapping[str, Any]) -> bool:
+    """Whether the fire has a queue deadline: one of a declared kind, one that ``expires`` or holds limits."""
+    return bool(header.get("deadline"))
 
 
 def read_delivery(header: Mapping[str, Any], *, worker: str, retries: int, eta: object, token: str = "") -> Delivery:
@@ -62,9 +67,15 @@ def read_delivery(header: Mapping[str, Any], *, worker: str, retries: int, eta: 
 
 
 def read_fire(
-    header: Mapping[str, Any], delivery: Delivery, fire_id: str, attempt: int, lost: Callable[[], bool] | None
+    header: Mapping[str, Any],
+    delivery: Delivery,
+    fire_id: str,
+    attempt: int,
+    lost: Callable[[], bool] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> CurrentFire:
-    """What ``current_fire()`` shows for a delivery that runs as ``attempt``."""
+    """What ``current_fire()`` shows for a delivery that runs as ``attempt``. ``lost`` and ``progress`` ask and tell
+    whoever keeps its lease; None: nobody does."""
     fire = CurrentFire(
         scheduler=str(header["scheduler"]),
         schedule_id=delivery.key.schedule_id,
@@ -76,7 +87,9 @@ def read_fire(
         attempt=attempt,
         deadline=delivery.deadline,
     )
-    return fire if lost is None else replace(fire, _lost=lost)
+    if lost is not None:
+        fire = replace(fire, _lost=lost)
+    return fire if progress is None else replace(fire, _progress=progress)
 
 
 def outgoing(header: Mapping[str, Any], *, put_back: bool) -> dict[str, Any]:

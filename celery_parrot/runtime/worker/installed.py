@@ -12,6 +12,7 @@ from celery_parrot.protocols import Coordinator, EventSink
 from celery_parrot.runtime.worker.guard import Guard
 from celery_parrot.runtime.worker.parent import Parent
 from celery_parrot.runtime.worker.session import Session, Sessions
+from celery_parrot.runtime.worker.thresholds import Thresholds
 
 Unreachable = Literal["hold", "run"]
 
@@ -30,6 +31,7 @@ class Installed:
         unreachable: Unreachable,
         result_max_chars: int,
         lease: float,
+        thresholds: Thresholds,
         clock: Clock,
         events: EventSink,
     ) -> None:
@@ -37,6 +39,7 @@ class Installed:
         self.unreachable = unreachable
         self.result_max_chars = result_max_chars
         self.lease = lease
+        self.thresholds = thresholds
         self.clock = clock
         self.main_pid: int | None = None
         self.sessions = Sessions(lambda: Session(connect, clock, lease, namespace, events))

@@ -1,12 +1,14 @@
-"""Ends that only the worker's main process sees: revoked, expired, unknown, timed out, lost, cancelled.
+"""What only the worker's main process sees: messages in hand, and ends: revoked, expired, timed out, lost, cancelled.
 
-All of them are handed to the keeper thread: the event loop of a worker never waits for the coordinator.
+All of it is handed to the keeper thread: the event loop of a worker never waits for the coordinator.
 """
 
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +18,7 @@ from celery_parrot.dispatch.routing import HEADER
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import WORKER_LOST, Delivery, Lease, Outcome
 from celery_parrot.runtime.results import format_error, format_result, unwrapped
-from celery_parrot.runtime.worker.headers import TOKEN, read_delivery
+from celery_parrot.runtime.worker.headers import TOKEN, expires, read_delivery
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.worker.installed import Installed
@@ -36,6 +38,23 @@ class Parent:
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
+
+    # --- of a request that waits for the pool ---
+
+    def received(self, request: Any) -> None:
+        """It is in hand: from now on this process's life vouches for it, if its fire may hold limits."""
+        if expires(request.request_dict[HEADER]):
+            delivery = self._delivery(request.request_dict, request.hostname)
+            if delivery is not None:
+                # Celery lets go of a request that it will not start: given back to the broker, revoked, thrown away.
+                there = weakref.ref(request)
+                self._installed.sessions.get().lifecycle.received(delivery, lambda: there() is not None)
+
+    def accepted(self, request: Any) -> None:
+        """The pool has it: its Start is next."""
+        session = self._installed.sessions.existing()
+        if session is not None:
+            session.lifecycle.accepted(str(request.request_dict[HEADER].get(TOKEN)))
 
     # --- of a request that went to the pool ---
 
@@ -79,14 +98,17 @@ class Parent:
         if delivery is None:
             return
         limit = self._installed.result_max_chars
+        retry_at = self._installed.clock.now() + retry_in if retry_in is not None else None
         outcome = Outcome(
             lease=Lease(delivery.key, delivery.token),
             status=status,
             reason=reason,
             output=format_result(result, limit),
             error=format_error(exc, limit) if exc is not None else None,
-            retry_at=self._installed.clock.now() + retry_in if retry_in is not None else None,
+            retry_at=retry_at,
         )
+        if retry_at is not None and expires(request.request_dict[HEADER]):
+            outcome = replace(outcome, deadline=self._installed.thresholds.deadline(delivery.kind, retry_at))
         self._installed.sessions.get().lifecycle.close_soon(outcome, delivery=delivery)
 
     # --- of a message ---

@@ -54,6 +54,11 @@ class RequestHooks:
             self._request_dict[HEADER] = {**header, TOKEN: new_id()}
             self._parrot = installed.parent
 
+    def on_accepted(self, pid: Any, time_accepted: Any) -> None:
+        if self._parrot is not None:
+            self._parrot.accepted(self)
+        _of(super()).on_accepted(pid, time_accepted)
+
     def reject(self, requeue: bool = False) -> None:
         if self._parrot is not None and not self.acknowledged:
             self._parrot_requeued = requeue
