@@ -138,6 +138,7 @@ class Committer:
             owner=self._owner,
             owned_at=reading.now,
             committed_at=reading.now,
+            recover=due.schedule.policy.recover,
             store=due.schedule.store,
         )
         return Ticket(fire, replace(due, mark=planned.due_at), since)

@@ -109,6 +109,7 @@ class RowLedger:
                     owner=owner,
                     owned_at=reading.now,
                     committed_at=reading.now,
+                    recover=made.recover,
                     store=made.store,
                     proof=proof,
                 )

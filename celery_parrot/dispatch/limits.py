@@ -26,6 +26,8 @@ class Bounds:
     :ivar max_concurrent: how many fires may be in flight at once, None: any number.
     :ivar reap_after: of kinds that name none of their own: longest wait in line, and longest silence of a run.
     :ivar reap_margin: how long before that a time limit ends the run.
+    :ivar guarded: the workers open each fire before its task runs (``Parrot(app)``). Where they do not, nothing about a
+        task is changed: no time limits, and deadlines only for what would be held for ever.
     :ivar timezone: where a naive ``eta`` or ``expires`` is read.
     """
 
@@ -33,6 +35,7 @@ class Bounds:
     max_concurrent: int | None = None
     reap_after: float = 900.0
     reap_margin: float = 5.0
+    guarded: bool = True
     timezone: tzinfo = UTC
 
     def patience(self, kind: Kind) -> float:

@@ -67,8 +67,8 @@ class Outbox:
         timing = coordinator.timing
         self._safe_age = min(timing.takeover_after / 2, timing.heartbeat * _SENDING_SHARE)
         self._mirror: dict[FireKey, Fire] = {}
-        self._sent: OrderedDict[tuple[FireKey, int], None] = OrderedDict()
-        self._writer = Writer(router, clock, self._unsendable)
+        self._sent: OrderedDict[tuple[FireKey, int], datetime | None] = OrderedDict()
+        self._writer = Writer(router, clock, now, self._unsendable)
         teller = Teller(router.namespace, emit)
         self._tell = teller.tell
         self._turns = Turns(coordinator, router, now, teller, self._unsendable)
@@ -118,11 +118,11 @@ class Outbox:
         """Those there was no time for, or None if the broker is at fault and the rest must wait."""
         until = min(item.ticket.since for item in chunk) + self._safe_age
         results = self._sender.send([item.message for item in chunk], until)
-        sent: list[Ticket] = []
+        sent: list[Written] = []
         left: list[Written] = []
         for item, result in zip(chunk, results, strict=True):
             if result.status is SendStatus.SENT:
-                sent.append(item.ticket)
+                sent.append(item)
             elif result.status is SendStatus.BROKEN:
                 self._unsendable(item.ticket, result.error)
             elif result.status is SendStatus.NOT_TRIED:
@@ -146,18 +146,18 @@ class Outbox:
             self.broker_down = ""
             self._events.emit(events.Event(events.SEND_FAILED, logging.INFO, "broker is back"))
 
-    def _confirm(self, sent: Sequence[Ticket]) -> None:
+    def _confirm(self, sent: Sequence[Written]) -> None:
         if not sent:
             return
-        for ticket in sent:
-            self._sent[identity(ticket.fire)] = None
-            self._tell(events.FIRE_SENT, logging.INFO, "sent", ticket.fire)
-            self._tell_late(ticket)
+        for item in sent:
+            self._sent[identity(item.ticket.fire)] = item.deadline
+            self._tell(events.FIRE_SENT, logging.INFO, "sent", item.ticket.fire)
+            self._tell_late(item.ticket)
         while len(self._sent) > _REMEMBER_SENT:
             self._sent.popitem(last=False)
-        self._coordinator.confirm([ticket.hold for ticket in sent])
-        for ticket in sent:
-            self._mirror.pop(ticket.fire.key, None)
+        self._coordinator.confirm([item.ticket.hold for item in sent], [item.deadline for item in sent])
+        for item in sent:
+            self._mirror.pop(item.ticket.fire.key, None)
 
     def _tell_late(self, ticket: Ticket) -> None:
         sent_at = ticket.fire.owned_at + timedelta(seconds=self._clock.monotonic() - ticket.since)
@@ -220,7 +220,8 @@ class Outbox:
     def _confirm_again(self, fires: Sequence[Fire]) -> None:
         """Sent by us before: the answer to the confirm was lost, or the coordinator forgot it."""
         if fires:
-            self._coordinator.confirm([_hold(fire) for fire in fires])
+            deadlines = [self._sent[identity(fire)] for fire in fires]
+            self._coordinator.confirm([_hold(fire) for fire in fires], deadlines)
 
     def _end_deleted(self, strangers: Sequence[Fire], now: datetime) -> None:
         """Those that a row refutes were never committed: they are discarded without an entry."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from celery_parrot.dispatch.deadlines import TaskOptions, deadline_of, none_known, time_limits
 from celery_parrot.dispatch.limits import Bounds, limits_of
 from celery_parrot.model.fire import FireKey, Namespace, Origin
 from celery_parrot.model.schedule import TASK_KIND, Kind, Schedule
@@ -28,6 +29,7 @@ class Router:
     :param kinds: the declared kinds by name. ``task`` is always routed; an entry for it sets its queue.
     :param evaluate: turns lazy arguments into values at the moment of sending.
     :param bounds: what holds for fires of every kind.
+    :param of_task: what tasks say of themselves.
     """
 
     def __init__(
@@ -36,10 +38,12 @@ class Router:
         kinds: Mapping[str, Kind],
         evaluate: Evaluate = as_they_are,
         bounds: Bounds | None = None,
+        of_task: TaskOptions = none_known,
     ) -> None:
         self._namespace = namespace
         self._kinds = {TASK_KIND: Kind(name=TASK_KIND, declared=False), **kinds}
         self._evaluate = evaluate
+        self._of_task = of_task
         self.bounds = bounds or Bounds()
         self.routed = frozenset(self._kinds)
 
@@ -63,6 +67,12 @@ class Router:
     def patience(self, schedule: Schedule) -> float:
         """Seconds from its commit for which a fire of this schedule may stand in line."""
         return self.bounds.patience(self._kinds[schedule.kind])
+
+    def deadline(self, schedule: Schedule, now: datetime, *, holds: bool = False) -> datetime | None:
+        """Until when a message sent now must have been started; None: whenever. See :mod:`.deadlines`."""
+        kind = self._kinds[schedule.kind]
+        of_task = self._of_task(kind.task or schedule.target)
+        return deadline_of(schedule.options, of_task, kind, self.bounds, now, holds=holds)
 
     def message(
         self,
@@ -89,9 +99,13 @@ class Router:
             task_id=self._namespace.task_id(key, attempt),
             args=args,
             kwargs=kwargs,
-            options=_options(schedule, kind),
+            options=self._options(schedule, kind, task),
             headers=self._headers(schedule, key, origin, attempt, deadline),
         )
+
+    def _options(self, schedule: Schedule, kind: Kind, task: str) -> dict[str, Any]:
+        options = _options(schedule, kind)
+        return {**options, **time_limits(options, self._of_task(task), kind, self.bounds)}
 
     def _headers(
         self, schedule: Schedule, key: FireKey, origin: Origin, attempt: int, deadline: datetime | None
@@ -105,7 +119,7 @@ class Router:
             "origin": str(origin),
             "kind": schedule.kind,
             "attempt": attempt,
-            "deadline": None if deadline is None else deadline.isoformat(),
+            "deadline": None if deadline is None else deadline.astimezone(UTC).isoformat(),
         }
         if key.nonce:
             identity["nonce"] = key.nonce

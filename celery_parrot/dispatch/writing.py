@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.routing import Router
@@ -39,10 +40,14 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A ticket with its message. Writing it again is avoided: it may have taken longer than a claim stays young."""
+    """A ticket with its message. Writing it again is avoided: it may have taken longer than a claim stays young.
+
+    :ivar deadline: the queue deadline that the message carries.
+    """
 
     ticket: Ticket
     message: Message
+    deadline: datetime | None = None
 
 
 def identity(fire: Fire) -> tuple[FireKey, int]:
@@ -53,11 +58,18 @@ def identity(fire: Fire) -> tuple[FireKey, int]:
 class Writer:
     """Writes messages, a chunk at a time, the quick ones first.
 
+    :param now: the coordinator's clock.
     :param unsendable: told of a fire whose message cannot be written, and why.
     """
 
-    def __init__(self, router: Router, clock: Clock, unsendable: Callable[[Ticket, str], None]) -> None:
-        self._router, self._clock, self._unsendable = router, clock, unsendable
+    def __init__(
+        self,
+        router: Router,
+        clock: Clock,
+        now: Callable[[], datetime],
+        unsendable: Callable[[Ticket, str], None],
+    ) -> None:
+        self._router, self._clock, self._now, self._unsendable = router, clock, now, unsendable
         self._slow: set[str] = set()
         self._late: OrderedDict[tuple[FireKey, int], tuple[float, Written]] = OrderedDict()
 
@@ -86,10 +98,10 @@ class Writer:
         at, late = self._late.pop(identity(ticket.fire), (0.0, None))
         if late is not None and begun - at < _LATE_FOR and late.ticket.due.schedule == ticket.due.schedule:
             return replace(late, ticket=ticket)
-        message = self._message(ticket)
+        made = self._make(ticket)
         slow = self._clock.monotonic() - begun > _SLOW
         (self._slow.add if slow else self._slow.discard)(ticket.fire.key.schedule_id)
-        return None if message is None else Written(ticket, message)
+        return made
 
     def keep(self, item: Written, now: float) -> None:
         """Keep the message: a beat that took the fire may take just as long over it, and then it comes back here."""
@@ -98,12 +110,14 @@ class Writer:
         while len(self._late) > _KEEP_LATE:
             self._late.popitem(last=False)
 
-    def _message(self, ticket: Ticket) -> Message | None:
-        fire = ticket.fire
+    def _make(self, ticket: Ticket) -> Written | None:
+        fire, schedule = ticket.fire, ticket.due.schedule
         try:
-            return self._router.message(
-                ticket.due.schedule, fire.key, origin=fire.origin, attempt=fire.attempt, deadline=None
+            deadline = self._router.deadline(schedule, self._now(), holds=bool(ticket.limits))
+            message = self._router.message(
+                schedule, fire.key, origin=fire.origin, attempt=fire.attempt, deadline=deadline
             )
+            return Written(ticket, message, deadline)
         except Exception as exc:  # a lazy argument is code of the user's
             self._unsendable(ticket, f"{type(exc).__name__}: {exc}")
             return None

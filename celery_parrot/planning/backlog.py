@@ -70,6 +70,7 @@ def plan(
         max_fires=schedule.policy.max_fires,
         next_at=next_sending(schedule, trigger, new_mark),
         store=schedule.store,
+        recover=schedule.policy.recover,
         more=more,
     )
 

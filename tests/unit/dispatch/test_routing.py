@@ -84,7 +84,7 @@ def test_an_exchange_of_its_own_leaves_out_the_kinds_queue(own: dict[str, str]) 
 
 def test_the_kind_task_may_have_a_queue() -> None:
     """``parrot_kinds = {"task": {"queue": …}}``."""
-    made = message(schedule(), kinds={"task": Kind(name="task", queue="plain")})
+    made = message(schedule(), kinds={"task": Kind(name="task", queue="plain", declared=False)})
     assert (made.task, made.options) == ("reports.build", {"queue": "plain"})
 
 
@@ -149,3 +149,16 @@ def test_kinds_match_exactly() -> None:
     assert router.routed == {"task", "agent"}
     assert router.kind("agent") is AGENT
     assert [router.kind(name) for name in ("agents", "Agent", "*", "")] == [None] * 4
+
+
+def test_a_declared_kind_runs_under_its_threshold() -> None:
+    """Whatever the schedule's options say; Celery's ``expires`` is sent only where somebody set it."""
+    made = message(schedule(kind="plain", options={"time_limit": 9999}), kinds={"plain": Kind(name="plain", task="t")})
+    assert made.options == {"time_limit": 895.0}
+
+
+def test_a_tasks_own_smaller_limit_is_kept_where_the_beat_knows_the_task() -> None:
+    kinds = {"plain": Kind(name="plain", task="t")}
+    router = Router(NAMESPACE, kinds, of_task=lambda name: {"time_limit": 30} if name == "t" else {})
+    made = router.message(schedule(kind="plain"), FireKey("id-1", DUE), origin=Origin.SCHEDULE)
+    assert made.options == {"time_limit": 30}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
@@ -15,9 +16,9 @@ from celery_parrot.model import events
 from celery_parrot.model.events import Event
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.model.schedule import Kind
-from celery_parrot.protocols import Coordinator, Lease
+from celery_parrot.protocols import Coordinator, Hold, Lease
 from celery_parrot.stores.memory import CodeStore, Definition
-from celery_parrot.testing import ManualBeat, RecordingEvents
+from celery_parrot.testing import FakeClock, ManualBeat, RecordingEvents
 from celery_parrot.triggers import build
 from tests.simulation.rig import NAMESPACE, Died, Rig, Wire, broker, delivery_of, die, every, sent, told, wire_of
 
@@ -295,3 +296,37 @@ def test_a_limit_that_nobody_keeps_is_never_ignored(rig: Rig) -> None:
     assert rig.record(rig.key(60, "f")).status is Status.ERROR
     (text,) = told(beat, events.FIRE_FAILED)
     assert "it needs limits, and _NoLimits keeps none" in text
+
+
+# --- deadlines --------------------------------------------------------------------------------------------------------
+
+
+def test_the_deadline_is_told_to_the_worker_and_to_the_coordinator(rig: Rig) -> None:
+    """The same instant, by the coordinator's clock whatever this machine's says."""
+    told_to: list[Any] = []
+    clock = FakeClock(source=rig.clock, offset=-7200.0)
+    client = rig.coordinator.client()
+    real = client.confirm
+
+    def confirm(holds: Sequence[Hold], deadlines: Any = None) -> Sequence[bool]:
+        told_to.extend(deadlines)
+        return real(holds, deadlines)
+
+    with mock.patch.object(client, "confirm", confirm):
+        store = CodeStore([every(60, "f", exclusion_group="gpu"), every(60, "free")])
+        beat = ManualBeat(client, [store], clock=clock, namespace=NAMESPACE)
+        beat.tick()
+        rig.clock.advance(60)
+        beat.tick()
+    headers = {message.headers["parrot"]["name"]: message.headers["parrot"]["deadline"] for message in beat.sent}
+    assert headers == {"f": rig.at(60 + 900).isoformat(), "free": None}
+    assert sorted(told_to, key=str) == [rig.at(60 + 900), None]
+
+
+def test_the_mirror_knows_what_recovers(rig: Rig) -> None:
+    beat = _beat(rig, "B1", every(60, recover=True), every(60, "t"))
+    broker(beat, down="down")
+    beat.tick()
+    rig.clock.advance(60)
+    beat.tick()
+    assert {fire.name: fire.recover for fire in beat.ticker._outbox.mirror} == {"s": True, "t": False}
