@@ -18,8 +18,10 @@ from celery_parrot.dispatch.health import Health
 from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
 from celery_parrot.dispatch.limits import refuse_unkept
 from celery_parrot.dispatch.outbox import Outbox
+from celery_parrot.dispatch.reaper import Reaper
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.telling import Teller
 from celery_parrot.dispatch.timekeeper import Timekeeper
 from celery_parrot.dispatch.watch import Watch
 from celery_parrot.dispatch.writing import Ticket
@@ -102,12 +104,14 @@ class Ticker:
         )
         self._committer = Committer(ledgers, self._stores, clock, events, identity.owner, settings.on_time)
         self._errands = Errands(coordinator, rows, self._stores, clock, settings.batch)
+        teller = Teller(router.namespace, events)
+        self._reaper = Reaper(coordinator, clock, events, teller, settings.reap_interval)
         self._watch = Watch(clock, events, settings.max_clock_skew)
         self._started = clock.now()
         self._attached = False
         self._reading: Reading | None = None
         self._beats: tuple[Beat, ...] = ()
-        self._next_sweep = self._next_reap = self._next_unrouted = clock.monotonic()
+        self._next_sweep = self._next_unrouted = clock.monotonic()
         self._swept_at: datetime | None = None
         self._last_tick = clock.monotonic()
 
@@ -185,16 +189,11 @@ class Ticker:
             return False
         more = self._dispatch()
         self._errands.run()
-        self._reap()
         self._report_unrouted()
-        self._look_again()
-        return more
-
-    def _look_again(self) -> None:
-        """Somebody's turn has come by what this tick did: see to it in the next tick, not a sweep later."""
-        if self._outbox.released:
+        if self._reaper.run() or self._outbox.released:
             self._outbox.released = False
-            self.woken()
+            self.woken()  # somebody's turn has come: seen to in the next tick, not a sweep later
+        return more
 
     def _sweep(self) -> None:
         reply = self._observe(lambda: self._coordinator.sweep(self._beat()))
@@ -250,22 +249,6 @@ class Ticker:
         if tickets:
             self._outbox.send(tickets)
         return more
-
-    def _reap(self) -> None:
-        if self._clock.monotonic() < self._next_reap:
-            return
-        self._next_reap = self._clock.monotonic() + self._settings.reap_interval
-        for reaped in self._coordinator.reap():
-            fire = reaped.fire
-            fields = {
-                "schedule": fire.name,
-                "kind": fire.kind,
-                "fire_id": self._router.namespace.fire_id(fire.key),
-                "due_at": fire.key.due_at.isoformat(),
-                "worker": fire.worker,
-            }
-            text = f"{fire.name} due {fire.key.due_at.isoformat()}: abandoned, worker {fire.worker} shows no life"
-            self._events.emit(Event(events.FIRE_REAPED, logging.ERROR, text, fields))
 
     def _report_unrouted(self) -> None:
         if self._clock.monotonic() < self._next_unrouted:
