@@ -9,14 +9,14 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
+from celery_parrot.database.bulk import chunks, insert_absent, update_each
+from celery_parrot.database.types import utc_now
 from celery_parrot.model.fire import Fire, FireKey, Namespace, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.model.schedule import as_uuid
 from celery_parrot.protocols.ledger import Advance
 from celery_parrot.stores.sql import history
-from celery_parrot.stores.sql.bulk import chunks, insert_absent, update_each
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.types import utc_now
 
 Answer = tuple[Verdict, datetime | None]
 

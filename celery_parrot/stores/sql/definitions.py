@@ -13,11 +13,11 @@ from typing import Any, Final
 from sqlalchemy import Connection, Table
 from sqlalchemy.sql.elements import ColumnElement
 
+from celery_parrot.database.bulk import json_text
 from celery_parrot.errors import InvalidSchedule, shortened
 from celery_parrot.model.codec import POLICY_FIELDS, from_fields, to_fields
 from celery_parrot.model.schedule import Schedule, as_uuid
 from celery_parrot.planning import trigger_of
-from celery_parrot.stores.sql.bulk import json_text
 from celery_parrot.triggers import Trigger
 
 STORE: Final = "db"

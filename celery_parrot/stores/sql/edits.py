@@ -11,12 +11,13 @@ from typing import Any
 from sqlalchemy import Connection, delete, exc, insert, select, update
 
 from celery_parrot.clock import new_id
+from celery_parrot.database.bulk import json_value
+from celery_parrot.database.types import utc_now
 from celery_parrot.errors import Unreachable
 from celery_parrot.model.codec import POLICY_FIELDS, to_fields
 from celery_parrot.model.schedule import Schedule, as_uuid
 from celery_parrot.planning import just_before, one_shot, trigger_of
 from celery_parrot.protocols.editing import Change, Written
-from celery_parrot.stores.sql.bulk import json_value
 from celery_parrot.stores.sql.definitions import (
     definition_columns,
     id_forms,
@@ -24,7 +25,6 @@ from celery_parrot.stores.sql.definitions import (
     to_row,
 )
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.types import utc_now
 
 _JSON = ("schedule_config", "args", "metadata", "options", "policy")
 

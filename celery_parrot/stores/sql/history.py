@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, delete, func, select, tuple_
 
+from celery_parrot.database.bulk import Row, chunks, insert_absent
+from celery_parrot.database.types import EARLIEST, utc_now
 from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
-from celery_parrot.stores.sql.bulk import Row, chunks, insert_absent
 from celery_parrot.stores.sql.definitions import id_forms
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.types import EARLIEST, utc_now
 
 IDENTITY: Final = ("schedule_id", "due_at", "nonce")
 AUTOMATIC: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})

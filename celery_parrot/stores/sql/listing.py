@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, String, and_, cast, collate, exists, func, or_, select, true
 
+from celery_parrot.database.types import EARLIEST, utc_now
 from celery_parrot.errors import shortened
 from celery_parrot.model.state import RunState
 from celery_parrot.planning import following, next_sending
 from celery_parrot.protocols.editing import Page, State, Stored
 from celery_parrot.stores.sql.definitions import Definition, definition_columns, fault_of, id_forms, read
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.types import EARLIEST, utc_now
 
 _RAW_CHARS = 500
 _STATE: Final = (

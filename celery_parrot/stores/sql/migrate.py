@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, MetaData, inspect, text
 
+from celery_parrot.database.types import MYSQL, POSTGRESQL
 from celery_parrot.stores.sql.engine import make_engine
 from celery_parrot.stores.sql.tables import tables
 from celery_parrot.stores.sql.triggers import trigger_names
-from celery_parrot.stores.sql.types import MYSQL, POSTGRESQL
 
 if TYPE_CHECKING:
     from alembic.config import Config

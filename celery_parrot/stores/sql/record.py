@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, or_, select, tuple_, update
 
+from celery_parrot.database.bulk import chunks, insert_absent, update_each
+from celery_parrot.database.types import utc_now
 from celery_parrot.model.fire import FireKey, FireRecord, Status
 from celery_parrot.model.schedule import as_uuid
 from celery_parrot.protocols import IN_FLIGHT_SKIP_OUTPUT_KEY
 from celery_parrot.protocols.ledger import Carried
-from celery_parrot.stores.sql.bulk import chunks, insert_absent, update_each
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.history import AUTOMATIC, IDENTITY, RECORD_COLUMNS
-from celery_parrot.stores.sql.types import utc_now
 
 _WRITTEN: Final = tuple(name for name in (*RECORD_COLUMNS, "serial") if name not in IDENTITY)
 _RUN_STATE: Final = (

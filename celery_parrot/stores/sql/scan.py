@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, func, literal, null, select, true, union_all, update
 
+from celery_parrot.database.bulk import chunks
+from celery_parrot.database.types import EARLIEST, LATEST
 from celery_parrot.planning import following
 from celery_parrot.protocols.stores import Due
-from celery_parrot.stores.sql.bulk import chunks
 from celery_parrot.stores.sql.definitions import (
     Definition,
     DefinitionCache,
@@ -22,7 +23,6 @@ from celery_parrot.stores.sql.definitions import (
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.marks import initial_mark
 from celery_parrot.stores.sql.settle import Settler
-from celery_parrot.stores.sql.types import EARLIEST, LATEST
 
 BROKEN_TRIED_AGAIN: Final = timedelta(seconds=60)
 """How often rows that could not be read are tried again without an edit: a newer release may know better."""

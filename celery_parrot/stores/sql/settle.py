@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
+from celery_parrot.database.bulk import update_each
 from celery_parrot.model.fire import FireKey, Origin, Status
 from celery_parrot.planning import PAUSED, SUPERSEDED, following, just_before, one_shot
 from celery_parrot.stores.sql import history
-from celery_parrot.stores.sql.bulk import update_each
 from celery_parrot.stores.sql.definitions import Definition, DefinitionCache, definition_columns, fault_of, read
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.marks import ANCIENT, initial_mark, undecided

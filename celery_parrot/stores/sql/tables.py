@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Connection, Index, Integer, MetaData, Table, event, false, null, text, true
 
-from celery_parrot.stores.sql.triggers import create_triggers
-from celery_parrot.stores.sql.types import (
+from celery_parrot.database.types import (
     MYSQL,
     DefaultId,
     DefaultJson,
@@ -20,6 +19,7 @@ from celery_parrot.stores.sql.types import (
     serial_type,
     text_type,
 )
+from celery_parrot.stores.sql.triggers import create_triggers
 
 SCHEDULES = "service_scheduler"
 FIRES = "service_scheduler_fire"

@@ -15,13 +15,13 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from celery_parrot.clock import SystemClock
+from celery_parrot.database.types import as_instant
 from celery_parrot.errors import ConfigurationError, Unreachable
 from celery_parrot.model.fire import Status
 from celery_parrot.model.plan import Verdict
 from celery_parrot.protocols.editing import State
 from celery_parrot.stores.sql import SqlStore, make_engine, masked
 from celery_parrot.stores.sql.engine import Database
-from celery_parrot.stores.sql.types import as_instant
 from celery_parrot.testing.conformance.row_store import RowScene
 from tests.integration.stores_sql.database import SqlDatabase, empty_url
 from tests.integration.stores_sql.test_plain_sql import insert, names

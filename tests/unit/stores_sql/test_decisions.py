@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from celery_parrot.database.types import EARLIEST
 from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import Plan, Verdict
 from celery_parrot.model.schedule import Policy
@@ -17,7 +18,6 @@ from celery_parrot.stores.sql.advance import _State, judge
 from celery_parrot.stores.sql.marks import OLDEST_CREATION, initial_mark, undecided
 from celery_parrot.stores.sql.record import ends, in_flight_skip, supersedes
 from celery_parrot.stores.sql.triggers import create_triggers, trigger_names
-from celery_parrot.stores.sql.types import EARLIEST
 from celery_parrot.testing.conformance.schedule_store import make
 
 NOW = datetime(2026, 5, 1, 12, 0, 30, tzinfo=UTC)

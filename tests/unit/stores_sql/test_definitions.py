@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from celery_parrot.database.types import EARLIEST, LATEST, as_instant
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.model.schedule import as_uuid
 from celery_parrot.stores.sql.definitions import (
@@ -19,7 +20,6 @@ from celery_parrot.stores.sql.definitions import (
     read,
     to_row,
 )
-from celery_parrot.stores.sql.types import EARLIEST, LATEST, as_instant
 from celery_parrot.testing.conformance.schedule_store import make
 
 ID = "0f8fad5b-d9cb-469f-a165-70867728950e"

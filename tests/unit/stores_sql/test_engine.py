@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 from sqlalchemy import exc
 
+from celery_parrot.database import engine
+from celery_parrot.database.engine import make_engine
 from celery_parrot.errors import ConfigurationError
-from celery_parrot.stores.sql import engine
-from celery_parrot.stores.sql.engine import make_engine
 
 
 @pytest.mark.parametrize("url", ["postgresql:u:s3cret@h", "postgresql://u:s3cret@h:port/db"])

@@ -6,8 +6,8 @@ from alembic import context
 from sqlalchemy import Connection, text
 from sqlalchemy.schema import CreateSchema
 
+from celery_parrot.database.types import POSTGRESQL
 from celery_parrot.stores.sql.migrate import VERSION_TABLE
-from celery_parrot.stores.sql.types import POSTGRESQL
 
 _LOCK = 7_163_226_402
 """PostgreSQL's advisory lock: two upgrades at once wait for each other."""

@@ -7,8 +7,8 @@ from typing import Any
 from alembic import op
 from sqlalchemy import Inspector, inspect, text
 
+from celery_parrot.database.types import MYSQL
 from celery_parrot.stores.sql.triggers import create_triggers
-from celery_parrot.stores.sql.types import MYSQL
 
 TABLE_OPTIONS: dict[str, Any] = {
     f"{dialect}_{name}": value

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from celery_parrot.database.types import MYSQL, POSTGRESQL
 from celery_parrot.stores.sql.triggers import mysql, postgresql, sqlite
-from celery_parrot.stores.sql.types import MYSQL, POSTGRESQL
 
 Execute = Callable[[str], object]
 

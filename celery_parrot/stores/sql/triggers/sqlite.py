@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from celery_parrot.database.types import NOW_SQL, SQLITE
 from celery_parrot.stores.sql.triggers.columns import ANEW_POLICY, DEFINITION, WHEN_POLICY
-from celery_parrot.stores.sql.types import NOW_SQL, SQLITE
 
 NAMES = (
     "service_scheduler_on_insert",

@@ -5,8 +5,7 @@ from __future__ import annotations
 from alembic import op
 from sqlalchemy import Boolean, Column, Integer, text, true
 
-from celery_parrot.stores.sql.migrations.steps import TABLE_OPTIONS, has_table, schema
-from celery_parrot.stores.sql.types import (
+from celery_parrot.database.types import (
     DefaultId,
     DefaultJson,
     DefaultNow,
@@ -16,6 +15,7 @@ from celery_parrot.stores.sql.types import (
     name_type,
     text_type,
 )
+from celery_parrot.stores.sql.migrations.steps import TABLE_OPTIONS, has_table, schema
 
 revision = "parrot_0001"
 down_revision = None

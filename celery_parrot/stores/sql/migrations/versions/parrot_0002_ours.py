@@ -7,8 +7,7 @@ from typing import Any
 from alembic import op
 from sqlalchemy import Boolean, Column, Integer, column, false, null, table, text, true, update
 
-from celery_parrot.stores.sql.migrations.steps import TABLE_OPTIONS, has_table, inspector, install_triggers, schema
-from celery_parrot.stores.sql.types import (
+from celery_parrot.database.types import (
     MYSQL,
     DefaultJson,
     Id,
@@ -19,6 +18,7 @@ from celery_parrot.stores.sql.types import (
     text_type,
     utc_now,
 )
+from celery_parrot.stores.sql.migrations.steps import TABLE_OPTIONS, has_table, inspector, install_triggers, schema
 
 revision = "parrot_0002"
 down_revision = "parrot_0001"

@@ -1,0 +1,1 @@
+"""What everything that speaks SQL shares: connections, column types, many rows in few round trips."""
