@@ -14,6 +14,7 @@ from celery_parrot.model.fire import Namespace
 from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import Timing
 from celery_parrot.runtime.conf_database import DatabaseAddress, database_address
+from celery_parrot.runtime.conf_delivery import DeliverySettings, read_delivery
 from celery_parrot.runtime.conf_kinds import read_kinds, refuse_limit
 from celery_parrot.runtime.conf_redis import RedisAddress, redis_address
 from celery_parrot.runtime.conf_source import ENVIRONMENT, Source, closest, refuse
@@ -30,8 +31,7 @@ COORDINATIONS = ("redis", "db", "none")
 
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
-    "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
-    "parrot_file_root", "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
+    "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
     "parrot_max_consecutive_failures", "parrot_run_now_lock_ttl", "parrot_reap_after", "parrot_reap_margin",
     "parrot_share_delay",
 })  # fmt: skip
@@ -44,6 +44,8 @@ KNOWN = NOT_YET | {
     "parrot_lease_ttl", "parrot_reap_interval", "parrot_sync_interval",
     "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
     "parrot_unreachable", "parrot_max_clock_skew",
+    "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
+    "parrot_file_root",
 }  # fmt: skip
 """Every ``parrot_*`` setting there is."""
 
@@ -82,6 +84,7 @@ class Settings:
     history_limit: int = 1000
     unreachable: str = "hold"
     max_clock_skew: float = 5.0
+    delivery: DeliverySettings = field(default_factory=DeliverySettings)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -120,6 +123,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         coordination, overridden = "redis", (_override(source, address, database, shared),)
     _check_limits(source, coordination)
     reap_after, reap_margin = source.number("parrot_reap_after", 900.0), source.number("parrot_reap_margin", 5.0)
+    delivery = read_delivery(source)
     settings = Settings(
         name=_name(source),
         coordination=coordination,
@@ -144,7 +148,8 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         history_limit=source.integer("parrot_history_limit", 1000),
         unreachable=source.choice("parrot_unreachable", ("hold", "run"), "hold"),
         max_clock_skew=source.number("parrot_max_clock_skew", 5.0),
-        warnings=(*_warnings(source), *overridden),
+        delivery=delivery,
+        warnings=(*_warnings(source), *overridden, *delivery.warnings),
     )
     _check_timers(source, settings)
     return settings
