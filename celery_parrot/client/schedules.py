@@ -72,7 +72,7 @@ class Schedules:
         """Save a new schedule. Its first due time is the first after now.
 
         :param fields: ``name``, ``target``, ``schedule_type`` and ``schedule_config`` at least; see
-            ``docs/schedules.md`` for all.
+            ``docs/schedules.md`` for all. ``schedule_id``, a UUID, where another system has given it one.
         :raises InvalidSchedule: naming the field at fault. :raises ScheduleExists: if any store has that name.
         """
         return self.create_many([fields])[0]
@@ -84,10 +84,7 @@ class Schedules:
             written all the same.
         """
         now = self._clock.now()
-        made: list[Schedule] = []
-        for fields in many:
-            store = self._catalogue.store_for(fields.get("store"))
-            made.append(self._rules.new(fields, store, str(uuid.UUID(new_id())), now))
+        made = [self._new(fields, now) for fields in many]
         names = [schedule.name for schedule in made]
         for name, count in Counter(names).items():
             if count > 1:
@@ -99,6 +96,13 @@ class Schedules:
         self._say([sentence for schedule in made for sentence in self._rules.odd(schedule)])
         found = self._catalogue.views(made)
         return tuple(found[name] for name in names)
+
+    def check(self, **fields: Any) -> Schedule:
+        """The schedule that :meth:`create` would save. Nothing is saved, and nobody is asked whether its name is free.
+
+        :raises InvalidSchedule: as :meth:`create`.
+        """
+        return self._new(fields, self._clock.now())
 
     # --- read ---
 
@@ -229,6 +233,15 @@ class Schedules:
         return self._catalogue.again(store, stored.schedule_id)
 
     # --- inside ---
+
+    def _new(self, fields: Mapping[str, Any], now: datetime) -> Schedule:
+        given = dict(fields)
+        schedule_id = given.pop("schedule_id", None) or new_id()
+        try:
+            schedule_id = str(uuid.UUID(str(schedule_id)))
+        except ValueError:
+            raise InvalidSchedule("schedule_id", schedule_id, "must be a UUID") from None
+        return self._rules.new(given, self._catalogue.store_for(given.get("store")), schedule_id, now)
 
     def _trigger(self, store: str, stored: Stored) -> Trigger:
         if store == CODE:
