@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import click
 from celery import Celery
 
 from celery_parrot.cli.lazy import closest, in_a_sentence
-from celery_parrot.client import Schedules
+from celery_parrot.client import Coordination, Schedules
 from celery_parrot.clock import SystemClock
 from celery_parrot.errors import ConfigurationError, ParrotError, ScheduleNotFound, Unreachable
-from celery_parrot.model.state import Beat
 from celery_parrot.protocols import Coordinator
 from celery_parrot.runtime.backends import attached, sql_store
 from celery_parrot.runtime.clients import ATTRIBUTE, of_app
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.wiring import connect
 
+if TYPE_CHECKING:
+    from celery_parrot.cli.diagnosis import Seen
+
 _ADDRESS = re.compile(r"^\w[\w+]*://\S*: ")
 """How an error of the coordinator begins; the sentence around it names the address already."""
 
 
 class Source:
-    """One app. Opens a connection when something is asked for."""
+    """One app. Opens a connection when something is asked for.
+
+    :ivar seen: what a doctor saw of the schedules, once one has looked.
+    """
 
     def __init__(self, app: Celery) -> None:
         self._app = app
         parrot = vars(app).get(ATTRIBUTE)
         self.settings: Settings = load(app, attached=attached(() if parrot is None else parrot.stores))
+        self.seen: Seen | None = None
 
     @cached_property
     def coordinator(self) -> Coordinator:
@@ -77,20 +84,31 @@ class Source:
         return "the coordinator" if self.settings.redis is None else f"Redis at {self.settings.redis}"
 
     @property
-    def heartbeat(self) -> float:
-        """Seconds of silence after which a beat is taken for dead."""
-        return self.settings.timing.heartbeat
-
-    @property
     def zone(self) -> tzinfo:
         """The app's time zone, in which instants are shown."""
         return self._app.timezone
 
-    def beats(self) -> tuple[Sequence[Beat], datetime]:
-        """The beats that are known, and the coordinator's now. Where there are none, the now is this machine's: to ask
-        a coordinator that nobody uses for its clock would be to begin using it."""
-        found = sorted(self.coordinator.beats(), key=lambda beat: (beat.host, beat.started))
-        return found, self.coordinator.attach().now if found else SystemClock().now()
+    @cached_property
+    def coordination(self) -> Coordination:
+        """Who beats. Raises ParrotError as :attr:`coordinator`."""
+        return Coordination(
+            coordinator=self.coordinator, namespace=self.settings.namespace, clock=SystemClock(), where=self.where
+        )
+
+    def workers(self) -> Mapping[str, frozenset[str]]:
+        """The tasks that each live worker registers. Raises Unreachable if the broker is."""
+        from celery_parrot.runtime.survey import registered_tasks
+
+        return registered_tasks(self._app)
+
+    def said(self) -> None:
+        """From now on the warnings of what is done here go to stderr."""
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("Warning: %(message)s"))
+        handler.setLevel(logging.WARNING)
+        logger = logging.getLogger("celery_parrot")
+        logger.addHandler(handler)
+        logger.propagate = False
 
     def close(self) -> None:
         """Let go of the connections, if there are any."""

@@ -1,8 +1,31 @@
 """Verbs for people: the only place with rules. Python callers, the command line and HTTP all come through here."""
 
+from celery_parrot.client.applying import READ_ONLY, Action, Step, document_of
 from celery_parrot.client.code import CodeDefinitions, CodeSchedules
+from celery_parrot.client.coordination import Coordination
+from celery_parrot.client.groups import Group, InLine
+from celery_parrot.client.health import BeatView, Health
 from celery_parrot.client.rules import Rules
 from celery_parrot.client.schedules import Schedules
+from celery_parrot.client.schema import schedule_schema, value_of
 from celery_parrot.client.view import SchedulePage, ScheduleView
 
-__all__ = ["CodeDefinitions", "CodeSchedules", "Rules", "SchedulePage", "ScheduleView", "Schedules"]
+__all__ = [
+    "READ_ONLY",
+    "Action",
+    "BeatView",
+    "CodeDefinitions",
+    "CodeSchedules",
+    "Coordination",
+    "Group",
+    "Health",
+    "InLine",
+    "Rules",
+    "SchedulePage",
+    "ScheduleView",
+    "Schedules",
+    "Step",
+    "document_of",
+    "schedule_schema",
+    "value_of",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from celery import Celery
 
@@ -22,6 +22,9 @@ from celery_parrot.runtime.precedence import Outranked, TakenIn, none_taken
 from celery_parrot.runtime.reports import clashed
 from celery_parrot.runtime.wakes import EitherWake
 from celery_parrot.stores.memory import CodeStore
+
+if TYPE_CHECKING:
+    from celery_parrot.coordination.redis import Link
 
 DB, REDIS = "db", "redis"
 SHARED = (DB, REDIS)
@@ -105,6 +108,14 @@ def connect(settings: Settings, clock: Clock) -> Coordinator:
     from celery_parrot.coordination.redis import RedisCoordinator
 
     return RedisCoordinator(**_redis(settings.redis), namespace=settings.namespace, timing=settings.timing, clock=clock)
+
+
+def redis_link(settings: Settings, clock: Clock) -> Link:
+    """A connection to the Redis of ``settings``, for a look at the server itself. Opens none yet."""
+    from celery_parrot.coordination.redis import Link
+
+    assert settings.redis is not None
+    return Link(**_redis(settings.redis), clock=clock)
 
 
 def sql_store(app: Celery, settings: Settings, clock: Clock) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from celery import Celery
 
-from celery_parrot.client import CodeDefinitions, CodeSchedules, Rules, Schedules
+from celery_parrot.client import CodeDefinitions, CodeSchedules, Coordination, Rules, Schedules
 from celery_parrot.clock import Clock
 from celery_parrot.protocols import Coordinator, DefinitionStore
 from celery_parrot.runtime.backends import DB, REDIS, Backends, attached, backends
@@ -66,8 +66,9 @@ def over(
         name: store for name, store in ((DB, made.db), (REDIS, made.redis)) if store is not None
     }
     collected = partial(_code_of, app, settings, clock, parrot)
+    coordinator = coordinator or made.coordinator
     return Schedules(
-        code=CodeDefinitions(collected if code is None else lambda: code, coordinator or made.coordinator, clock),
+        code=CodeDefinitions(collected if code is None else lambda: code, coordinator, clock),
         stores=stores,
         rules=Rules(
             kinds=settings.kinds,
@@ -78,6 +79,12 @@ def over(
         clock=clock,
         why_none=_WHY_NONE,
         close=made.close if code is None else lambda: None,
+        coordination=Coordination(
+            coordinator=coordinator,
+            namespace=settings.namespace,
+            clock=clock,
+            where="the coordinator" if settings.redis is None else f"Redis at {settings.redis}",
+        ),
     )
 
 

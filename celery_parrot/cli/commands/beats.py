@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import click
 
-from celery_parrot.cli.output import plain, seconds, show, show_json, verb
-from celery_parrot.model.state import Beat
+from celery_parrot.cli.output import seconds, show, show_json, verb
 
 
 @verb("beats")
@@ -20,17 +17,15 @@ def beats(ctx: click.Context, as_json: bool) -> None:
     from celery_parrot.cli.source import opened
 
     with opened(ctx) as source:
-        found, now = source.beats()
-        limit = source.heartbeat
-    states = ["alive" if is_alive(beat, now, limit) else "silent" for beat in found]
+        found, now = source.coordination.beats()
     if as_json:
-        show_json([{**plain(beat), "state": state} for beat, state in zip(found, states, strict=True)])
+        show_json(found)
         return
     show(
         ["state", "host", "pid", "version", "up for", "last seen", "clock off", "tzdata", "owner"],
         [
             (
-                state,
+                beat.state,
                 beat.host,
                 beat.pid,
                 beat.version,
@@ -40,12 +35,7 @@ def beats(ctx: click.Context, as_json: bool) -> None:
                 beat.tzdata,
                 beat.owner[:8],
             )
-            for beat, state in zip(found, states, strict=True)
+            for beat in found
         ],
         empty=f"No beat of {source.name} is known. Start one: celery -A YOUR_APP beat -S parrot",
     )
-
-
-def is_alive(beat: Beat, now: datetime, heartbeat: float) -> bool:
-    """Whether its last sign of life is young enough, by the coordinator's clock."""
-    return (now - beat.seen).total_seconds() <= heartbeat

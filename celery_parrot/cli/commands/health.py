@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -13,27 +11,11 @@ from celery_parrot.cli.output import show_json, verb
 
 if TYPE_CHECKING:
     from celery_parrot.cli.source import Source
-    from celery_parrot.model.state import Beat
+    from celery_parrot.client import Health
 
 _PATIENCE = 0.4
 """Seconds until a coordinator that does not answer counts as out of reach: with the time that Python and Celery take to
 start, the whole stays under a second."""
-
-_STORE_PATIENCE = 30.0
-"""Seconds after which a store that a beat cannot ask makes the whole unhealthy."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
-    """:ivar failing: for how many seconds each store has been out of reach of some living beat, by its name.
-    :ivar reason: why it is not healthy, one sentence; empty if it is."""
-
-    healthy: bool
-    coordinator: str
-    beats_alive: int = 0
-    beats_silent: int = 0
-    failing: Mapping[str, float] = field(default_factory=dict)
-    reason: str = ""
 
 
 @verb("health")
@@ -75,18 +57,17 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
 
     from celery_parrot.cli.lazy import in_a_sentence
     from celery_parrot.cli.source import out_of_reach
+    from celery_parrot.client import Health
     from celery_parrot.errors import Unreachable
 
     answers: list[Health] = []
 
     def look() -> None:
         try:
-            found, now = source.beats()
+            answers.append(source.coordination.health())
         except Exception as error:
             reason = out_of_reach(source, error) if isinstance(error, Unreachable) else in_a_sentence(error)
             answers.append(Health(healthy=False, coordinator=source.where, reason=reason.rstrip(".")))
-            return
-        answers.append(_judge(source, found, now))
 
     thread = Thread(target=look, daemon=True)
     thread.start()
@@ -95,31 +76,6 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
         return answers[0]
     reason = f"{source.where} did not answer within {patience:g} s"
     return Health(healthy=False, coordinator=source.where, reason=reason)
-
-
-def _judge(source: Source, found: Sequence[Beat], now: datetime) -> Health:
-    from celery_parrot.cli.commands.beats import is_alive
-
-    living = [beat for beat in found if is_alive(beat, now, source.heartbeat)]
-    silent = len(found) - len(living)
-    failing: dict[str, float] = {}
-    for beat in living:
-        for store, seconds in beat.failing.items():
-            failing[store] = max(seconds, failing.get(store, 0.0))
-    gone = sorted(store for store, seconds in failing.items() if seconds >= _STORE_PATIENCE)
-    reason = ""
-    if not living:
-        reason = f"no beat of {source.name} is alive" + (f" ({silent} went silent)" if silent else "")
-    elif gone:
-        reason = ", ".join(f"store {store} has been out of reach for {failing[store]:.0f} s" for store in gone)
-    return Health(
-        healthy=not reason,
-        coordinator=source.where,
-        beats_alive=len(living),
-        beats_silent=silent,
-        failing=failing,
-        reason=reason,
-    )
 
 
 def _noted(failing: Mapping[str, float]) -> str:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, cast
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from celery_parrot.cli.commands.health import _judge, _noted
+from celery_parrot.cli.commands.health import _noted
+from celery_parrot.client import health
 from celery_parrot.model.state import Beat
-
-if TYPE_CHECKING:
-    from celery_parrot.cli.source import Source
+from celery_parrot.protocols import Coordinator, Timing
+from celery_parrot.testing import FakeClock
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 BEAT = Beat(owner="a", host="h", pid=1, version="1", started=NOW, seen=NOW)
 
 
-class Asked:
-    """The part of a source that a judgement needs."""
+class Known:
+    """The part of a coordinator that a judgement needs."""
 
-    name, where, heartbeat = "scheduler_manager", "Redis at redis://h", 3.0
+    timing = Timing(heartbeat=3.0)
+
+    def __init__(self, beats: Sequence[Beat]) -> None:
+        self.beats = lambda: beats
+
+    def attach(self) -> SimpleNamespace:
+        return SimpleNamespace(now=NOW)
 
 
 def judge(*beats: Beat) -> tuple[bool, str]:
-    found = _judge(cast("Source", Asked()), beats, NOW)
+    views, _ = health.beats(cast(Coordinator, Known(beats)), FakeClock(NOW))
+    found = health.judge(views, "scheduler_manager", "Redis at redis://h")
     return found.healthy, found.reason
 
 
