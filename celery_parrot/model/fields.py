@@ -17,7 +17,7 @@ _TEXT_OR_NULL: Final = {"type": ["string", "null"], "minLength": 1}
 _OBJECT: Final = {"type": "object"}
 _LIST: Final = {"type": "array"}
 _INSTANT_OR_NULL: Final = {"type": ["string", "null"], "format": "date-time"}
-_CALLBACKS: Final = {"type": "array", "items": {"type": "object"}}
+_CALLBACKS: Final = {"type": "array", "items": {"type": ["object", "string"]}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,8 @@ def fill_redis(server: PrivateRedis) -> Mapping[str, Schedule]:
             texts = {i: text.replace(model.schedule_id, i).replace('"model"', f'"{name}"') for i, name in ids.items()}
             pipe.hset(f"{PREFIX}jobs", mapping=texts)
             pipe.zadd(f"{PREFIX}run_times:task", {i: at + n for n, i in enumerate(ids)})
-            pipe.zadd(f"{PREFIX}names", {f"{name}\0{i}": 0 for i, name in ids.items()})
+            for names in ("names", "names:task"):
+                pipe.zadd(f"{PREFIX}{names}", {f"{name}\0{i}": 0 for i, name in ids.items()})
             for i, name in ids.items():
                 pipe.hset(f"{PREFIX}state:{i}", mapping={**state, "name": name})
             pipe.execute()

@@ -14,6 +14,7 @@ PREFIX = "parrot:"
 PERMANENT_KEYS: tuple[str, ...] = (
     "jobs",  # definitions of the redis store
     "names",  # their names, in order
+    "names:*",  # the same of each kind
     "kinds",  # their kinds
     "run_times:*",  # their due times, by kind
     "state:*",  # run state of a schedule that exists

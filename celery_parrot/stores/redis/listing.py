@@ -36,15 +36,16 @@ class Listing:
         """See the protocol."""
         words = text.lower() if text else ""
         found: list[tuple[str, Stored]] = []  # with the name it is ordered by
-        narrow = kind is not None or state is not None or bool(words)
+        narrow = state is not None or bool(words)
+        of_kind = {} if kind is None else {"kind": kind}
         count = CHUNK if narrow else min(max(limit, 0) + 1, CHUNK)
         cursor, more = after, True
         while more and len(found) <= max(limit, 0):
-            now, replies = self._scripts.one("look", {"after": cursor, "count": count})
+            now, replies = self._scripts.one("look", {"after": cursor, "count": count, **of_kind})
             more = len(replies) == count
             for reply in replies:
                 cursor = reply[4].decode()
-                if not reply[1] or (narrow and not _may_match(reply[1], cursor, kind, words)):
+                if not reply[1] or ((narrow or kind is not None) and not _may_match(reply[1], cursor, kind, words)):
                     continue
                 row = self._row(reply)
                 if row is not None and _wanted(row, stored := _stored(row, now), kind, state, words):

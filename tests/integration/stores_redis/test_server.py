@@ -47,6 +47,26 @@ def test_an_idle_tick_is_one_round_trip(scene: StoreScene, server: StoreServer) 
     assert len(calls) == 4
 
 
+def test_a_page_of_one_kind_costs_what_it_shows(scene: StoreScene, server: StoreServer) -> None:
+    """One round trip, however many of other kinds there are; also for schedules that changed their kind, by an edit or
+    by another client's hand."""
+    scene.add(*[f"a{n:04}" for n in range(1200)])
+    moved, edited = scene.add("moved", "x")
+    scene.add("z", kind="agent")
+    scene.s.replace([Change(schedule=replace(edited, kind="agent"))])
+    key = server.key("jobs")
+    server.redis.hset(key, moved.schedule_id, server.redis.hget(key, moved.schedule_id).replace('"task"', '"agent"'))
+    server.advance(EVERY)
+    scene.due("task")  # the beat that finds it under its old kind puts it right
+    store, _, calls = server.counted()
+    assert [one.name for one in store.find(kind="agent").items] == ["moved", "x", "z"]
+    assert calls == ["store-look"]
+    page = store.find(kind="task", limit=2)
+    assert ([one.name for one in page.items], page.after) == (["a0000", "a0001"], "a0001")
+    scene.s.delete([edited.schedule_id])
+    assert [one.name for one in store.find(kind="agent").items] == ["moved", "z"]
+
+
 def test_a_busy_tick_is_two(scene: StoreScene, server: StoreServer) -> None:
     """Scan and commit; the next instant follows from the commit."""
     scene.add(*[f"s{n}" for n in range(50)])

@@ -10,7 +10,7 @@ for i, id in ipairs(call.ids) do
   else
     local state = redis.call('HMGET', key, 'name', 'kind')
     if state[1] then
-      redis.call('ZREM', K('names'), member(state[1], id))
+      unlist(state[1], id, state[2])
     end
     if state[2] then
       redis.call('ZREM', K('run_times:' .. state[2]), id)

@@ -16,10 +16,10 @@ local function edit(item)
     if other and other ~= item.id then
       return 'exists'
     end
-    if state[4] and state[4] ~= item.name then
-      redis.call('ZREM', K('names'), member(state[4], item.id))
+    if state[4] then
+      unlist(state[4], item.id, state[5])
     end
-    redis.call('ZADD', K('names'), 0, member(item.name, item.id))
+    list(item.name, item.id, item.kind)
     redis.call('HSET', K('jobs'), item.id, item.text)
     redis.call('HSET', key, 'name', item.name, 'version', item.version, 'updated_at', iso_now())
   end

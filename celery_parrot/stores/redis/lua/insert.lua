@@ -6,7 +6,7 @@ for i, item in ipairs(call.items) do
     replies[i] = 'exists'
   else
     redis.call('HSET', K('jobs'), item.id, item.text)
-    redis.call('ZADD', K('names'), 0, member(item.name, item.id))
+    list(item.name, item.id, item.kind)
     redis.call('HSET', key, 'last_due', item.mark, 'when', JOB, 'name', item.name, 'version', 1,
       'updated_at', iso_now())
     if item.broken ~= '' then

@@ -1,4 +1,5 @@
--- call.texts (ids, or with call.names names or ids, a name first), or call.after and call.count: a page by name
+-- call.texts (ids, or with call.names names or ids, a name first), or call.after and call.count: a page by name, of
+-- call.kind if there is one
 -- -> {id, JSON, history entries, {field, value…}, name in the index} each; without JSON or nothing at all if it is gone.
 local ids, names = {}, {}
 if call.texts then
@@ -6,8 +7,9 @@ if call.texts then
     ids[i] = call.names and id_of(text) or text
   end
 else
+  local index = K(call.kind and 'names:' .. call.kind or 'names')
   local first = call.after == '' and '-' or '(' .. call.after .. '\1'
-  for i, found in ipairs(redis.call('ZRANGEBYLEX', K('names'), first, '+', 'LIMIT', 0, call.count)) do
+  for i, found in ipairs(redis.call('ZRANGEBYLEX', index, first, '+', 'LIMIT', 0, call.count)) do
     names[i], ids[i] = found:match('^(.-)%z(.*)$')
   end
 end

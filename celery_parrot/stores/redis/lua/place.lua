@@ -7,6 +7,11 @@ local function put(item)
   if raw and redis.sha1hex(raw) == item.sha and state[1] == item.mark then
     if item.found_in ~= item.kind then
       try('run_times:' .. item.found_in, item.id, 'ZREM', K('run_times:' .. item.found_in), item.id)
+      local name = redis.call('HGET', key, 'name')
+      if name and try('names', '', 'ZSCORE', K('names'), member(name, item.id)) then
+        unlist(name, item.id, item.found_in)
+        list(name, item.id, item.kind)
+      end
     end
     if item.broken ~= '' then
       put_aside(item.id, item.kind, item.at, item.broken)

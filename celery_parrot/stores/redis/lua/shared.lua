@@ -1,7 +1,21 @@
--- What the scripts of this room share. names: sorted set of "name\0id", all of one score, so ordered by name.
+-- What the scripts of this room share. names and names:{kind}: sorted sets of "name\0id", all of one score, so ordered by
+-- name.
 
 local function member(name, id)
   return name .. '\0' .. id
+end
+
+-- Into the order by name of all and of its kind, or out of it.
+local function list(name, id, kind)
+  redis.call('ZADD', K('names'), 0, member(name, id))
+  redis.call('ZADD', K('names:' .. kind), 0, member(name, id))
+end
+
+local function unlist(name, id, kind)
+  redis.call('ZREM', K('names'), member(name, id))
+  if kind then
+    redis.call('ZREM', K('names:' .. kind), member(name, id))
+  end
 end
 
 local function id_of(name)
