@@ -9,7 +9,12 @@ import pytest
 
 from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import Namespace
-from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance
+from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance
+from celery_parrot.testing.conformance.inspecting import Inspecting
+from celery_parrot.testing.conformance.reaping import Reaping
+from celery_parrot.testing.conformance.recovering import Recovering
+from celery_parrot.testing.conformance.reserving import Reserving
+from celery_parrot.testing.conformance.waiting import Waiting
 
 # What would expire as time passes: the server's own clock cannot be moved, so the lives of its keys are cut instead.
 _AGE = """
@@ -59,7 +64,7 @@ class RedisBackend:
             client.close()
 
 
-class TestRedisCoordinator(CoordinatorConformance):
+class TestRedisCoordinator(CoordinatorConformance, Reaping, Recovering):
     @pytest.fixture
     def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
         backend = RedisBackend(redis_url, redis_client)
@@ -68,6 +73,22 @@ class TestRedisCoordinator(CoordinatorConformance):
 
 
 class TestRedisCoordinatorWithHashTag(CoordinatorConformance):
+    @pytest.fixture
+    def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
+        backend = RedisBackend(redis_url, redis_client, hash_tag=True)
+        yield backend
+        backend.close()
+
+
+class TestRedisLimits(LimitsConformance, Waiting, Inspecting, Reserving):
+    @pytest.fixture
+    def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
+        backend = RedisBackend(redis_url, redis_client)
+        yield backend
+        backend.close()
+
+
+class TestRedisLimitsWithHashTag(LimitsConformance):
     @pytest.fixture
     def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
         backend = RedisBackend(redis_url, redis_client, hash_tag=True)

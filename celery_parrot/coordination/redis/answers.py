@@ -12,7 +12,19 @@ from celery_parrot.coordination.redis.faults import Fault
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Origin, Proof, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.model.state import Beat, RunState
-from celery_parrot.protocols import Carried, CommitReply
+from celery_parrot.protocols import (
+    Busy,
+    Carried,
+    CommitReply,
+    Grant,
+    Holder,
+    Limit,
+    LimitReply,
+    LimitState,
+    StartReply,
+    StartVerdict,
+    Waiting,
+)
 from celery_parrot.protocols.holding import Held
 
 T = TypeVar("T")
@@ -74,6 +86,12 @@ class FiresIn:
             started_at=_stamp(claim, "started"),
             finished_at=_stamp(claim, "finished"),
             reason=claim["reason"],
+            deadline=_stamp(claim, "deadline"),
+            progress_at=_stamp(claim, "progressed"),
+            progress=claim.get("progress", ""),
+            silent_after=claim["silent_after"] / 1000 if "silent_after" in claim else None,
+            recover=bool(claim.get("recover", False)),
+            recovered=bool(claim.get("recovered", False)),
             store=claim.get("store", "code"),
             proof=proof,
         )
@@ -138,6 +156,10 @@ def record_in(namespace: Namespace, schedule_id: str, moment: str, raw: bytes) -
         output=entry.get("output"),
         error=entry.get("error"),
         late_result=entry.get("late"),
+        waited_for=entry.get("waited_for", ""),
+        waited_from=_stamp(entry, "waited_from"),
+        waited_until=_stamp(entry, "waited_until"),
+        held_by=entry.get("held_by", ""),
         until=datetime.fromisoformat(until) if until else None,
         count=int(entry.get("count", 1)),
     )
@@ -146,6 +168,20 @@ def record_in(namespace: Namespace, schedule_id: str, moment: str, raw: bytes) -
 def _stamp(entry: Mapping[str, Any], name: str) -> datetime | None:
     ms = entry.get(name)
     return from_ms(ms) if ms is not None else None
+
+
+def start_in(reply: Sequence[Any]) -> StartReply:
+    verdict, attempt, lease, pause, *holds = reply
+    return StartReply(
+        verdict=StartVerdict(text(verdict)),
+        attempt=attempt,
+        lease_until=from_ms(lease) if lease else None,
+        retry_after=pause / 1000,
+        holds=tuple(
+            Limit(text(name), int(capacity), Busy(text(busy)), int(buffer) if buffer != b"" else None)
+            for name, capacity, busy, buffer in zip(*(holds[part::4] for part in range(4)), strict=True)
+        ),
+    )
 
 
 def commit_in(plan: Plan, reply: Sequence[Any]) -> CommitReply:
@@ -238,4 +274,57 @@ def _beat_in(owner: str, raw: bytes, seen: bytes) -> Beat:
         skew=float(said["skew"]),
         tzdata=said["tzdata"],
         failing=dict(said.get("failing") or {}),
+    )
+
+
+def keys_in(texts: Sequence[bytes]) -> tuple[FireKey, ...]:
+    """Keys of fires that a release named, told as claim text and moment in turn."""
+    told = [text(part) for part in texts]
+    return tuple(key_from_text(claim, moment) for claim, moment in zip(told[::2], told[1::2], strict=True))
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limit_reply_in(namespace: Namespace, reply: Sequence[bytes]) -> LimitReply:
+    if not reply:  # the outbox has it, and whoever takes it asks again
+        return LimitReply(grant=Grant.LOST)
+    grant, limit, claim, moment, kind = (text(part) for part in reply)
+    held_by = namespace.fire_id(key_from_text(claim, moment)) if claim else ""
+    return LimitReply(grant=Grant(grant), held_by=held_by, held_by_kind=kind, limit=limit)
+
+
+def line_in(flat: Sequence[bytes], read: FiresIn, report: Report) -> tuple[Waiting, ...]:
+    """Fires in line, told as claim text and claim in turn."""
+    found = (waiting_in(claim, raw, read(claim, raw), report) for claim, raw in zip(flat[::2], flat[1::2], strict=True))
+    return tuple(waiting for waiting in found if waiting is not None)
+
+
+def waiting_in(claim: bytes | str, raw: bytes, fire: Fire | None, report: Report) -> Waiting | None:
+    def read() -> Waiting | None:
+        said = load(raw)
+        if fire is None or fire.status is not Status.WAITING:
+            return None
+        limits = tuple(
+            Limit(limit["name"], int(limit["capacity"]), Busy(limit["busy"]), limit.get("buffer"))
+            for limit in said.get("limits") or ()
+        )
+        return Waiting(fire, limits, since=_stamp(said, "since"), until=_stamp(said, "wait_until"))
+
+    return whole(read, report, f"fire:{text(claim, 'replace')}")
+
+
+def limit_state_in(
+    told: Sequence[Any], fires: Mapping[str, Fire | None], raws: Mapping[str, bytes], report: Report
+) -> LimitState:
+    name, capacity, holders, queued = told
+    pairs_of = zip(map(text, holders[::2]), holders[1::2], strict=True)
+    line = (waiting_in(claim, raws[claim], fires[claim], report) for claim in map(text, queued))
+    return LimitState(
+        name=text(name),
+        capacity=int(capacity),
+        holders=tuple(
+            Holder(fire=fire, since=from_ms(since)) for claim, since in pairs_of if (fire := fires[claim]) is not None
+        ),
+        waiting=tuple(waiting for waiting in line if waiting is not None),
     )

@@ -11,7 +11,18 @@ from typing import Any, Final
 from celery_parrot.model.fire import Fire, FireKey, Namespace
 from celery_parrot.model.plan import NotFired, Plan
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Delivery, Hold, Outcome, Running, Timing
+from celery_parrot.protocols import (
+    Delivery,
+    Hold,
+    Lease,
+    Limit,
+    LimitRequest,
+    Outcome,
+    Reservation,
+    Running,
+    Timing,
+    Waiting,
+)
 from celery_parrot.protocols.holding import Release
 
 #: History entries kept here of a schedule whose history is in a database.
@@ -64,6 +75,7 @@ def conf(namespace: Namespace, timing: Timing) -> bytes:
             "heartbeat": _ms(timing.heartbeat),
             "lease": _ms(timing.lease),
             "untouched": _ms(timing.untouched),
+            "unknown_after": _ms(timing.unknown_after),
             "retry_cap": _ms(timing.retry_cap),
             "history_limit": timing.history_limit,
             "history_ms": _ms(history),
@@ -100,6 +112,11 @@ def hold_out(hold: Hold) -> dict[str, Any]:
     return {"text": hold.key.text, "owner": hold.owner, "tries": hold.tries}
 
 
+def confirmed_out(confirmed: tuple[Hold, datetime | None]) -> dict[str, Any]:
+    hold, deadline = confirmed
+    return hold_out(hold) if deadline is None else hold_out(hold) | {"deadline": to_ms(deadline)}
+
+
 def plan_out(plan: Plan) -> dict[str, Any]:
     out: dict[str, Any] = {
         "id": plan.schedule_id,
@@ -110,6 +127,8 @@ def plan_out(plan: Plan) -> dict[str, Any]:
         "fires": [[iso(fire.due_at), fire.origin.value] for fire in plan.fires],
         "ranges": [_range_out(run) for run in plan.not_fired],
     }
+    if plan.recover:
+        out["recover"] = True
     if plan.max_fires is not None:
         out["max_fires"] = plan.max_fires
     if plan.store == "redis":
@@ -126,6 +145,7 @@ def prepared_out(plan: Plan) -> dict[str, Any]:
         "mark": iso(plan.expected_mark),
         "fires": [[iso(fire.due_at), fire.origin.value] for fire in plan.fires],
         "proof": plan.to_json(),
+        **({"recover": True} if plan.recover else {}),
     }
 
 
@@ -166,6 +186,8 @@ def delivery_out(delivery: Delivery) -> dict[str, Any]:
     }
     if delivery.deadline is not None:
         out["deadline"] = to_ms(delivery.deadline)
+    if delivery.silent_after is not None:
+        out["silent_after"] = _ms(delivery.silent_after)
     return out
 
 
@@ -174,7 +196,15 @@ def running_out(running: Running) -> dict[str, Any]:
         "attempt": running.attempt,
         "sent_as": running.delivery.attempt,
         "started": to_ms(running.started_at),
+        "holds": [limit_out(limit) for limit in running.holds],
     }
+
+
+def lease_out(lease: Lease) -> dict[str, Any]:
+    out: dict[str, Any] = {"text": lease.key.text, "token": lease.token}
+    if lease.progress is not None:
+        out["progress"] = lease.progress.note
+    return out
 
 
 def outcome_out(outcome: Outcome) -> dict[str, Any]:
@@ -190,6 +220,8 @@ def outcome_out(outcome: Outcome) -> dict[str, Any]:
         out["output"] = outcome.output
     if outcome.error is not None:
         out["error"] = outcome.error
+    if outcome.deadline is not None:
+        out["deadline"] = to_ms(outcome.deadline)
     return out
 
 
@@ -204,6 +236,10 @@ def beat_out(beat: Beat) -> dict[str, Any]:
 
 def fire_out(fire: Fire) -> dict[str, Any]:
     """A remembered outbox entry, its claim as the scripts write it."""
+    return {"text": fire.key.text, "claim": dump(_claim_out(fire)).decode()}
+
+
+def _claim_out(fire: Fire) -> dict[str, Any]:
     claim: dict[str, Any] = {
         "moment": fire.key.moment,
         "name": fire.name,
@@ -225,7 +261,47 @@ def fire_out(fire: Fire) -> dict[str, Any]:
         claim["store"] = fire.store
     if fire.proof is not None:
         claim["proof"] = fire.proof.token
-    return {"text": fire.key.text, "claim": dump(claim).decode()}
+    for name in ("recover", "recovered"):
+        if getattr(fire, name):
+            claim[name] = True
+    if fire.sent_at is not None:  # sent before, it was counted before
+        claim.update(sent=to_ms(fire.sent_at), counted=True)
+    return claim
+
+
+def waiting_out(waiting: Waiting) -> dict[str, Any]:
+    """A remembered fire of the line, likewise."""
+    claim = _claim_out(waiting.fire) | {"status": "waiting", "limits": [limit_out(limit) for limit in waiting.limits]}
+    for name, moment in (("since", waiting.since), ("wait_until", waiting.until)):
+        if moment is not None:
+            claim[name] = to_ms(moment)
+    return {"text": waiting.fire.key.text, "claim": dump(claim).decode()}
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limit_out(limit: Limit) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": limit.name, "capacity": limit.capacity, "busy": limit.busy.value}
+    if limit.buffer is not None:
+        out["buffer"] = limit.buffer
+    return out
+
+
+def request_out(request: LimitRequest) -> dict[str, Any]:
+    out = hold_out(request.hold) | {"limits": [limit_out(limit) for limit in request.limits]}
+    if request.wait is not None:
+        out["wait"] = _ms(request.wait)
+    return out
+
+
+def reservation_out(reservation: Reservation) -> dict[str, Any]:
+    return {
+        "text": reservation.key.text,
+        "attempt": reservation.attempt,
+        "retries": reservation.retries,
+        "worker": reservation.worker,
+    }
 
 
 def proofs_out(fires: Sequence[Fire]) -> dict[str, str]:

@@ -24,6 +24,8 @@ _SHARED: Final = {
     "coordinator": "Every schedule stops until it is mended: DEL it, and the beats put back what they remember.",
     "pending": "Every schedule stops until it is mended: RENAME it out of the way, the outbox is then made anew.",
     "leases": "Fires run, but one whose worker dies is not noticed: RENAME it out of the way.",
+    "silent": "Fires run, but one that shows no progress is not noticed: RENAME it out of the way.",
+    "sent": "Fires run, but one that no worker starts is not noticed: RENAME it out of the way.",
     "beats": "Everything runs, but beats are not shown: DEL it, every beat writes its own entry anew.",
     "seen": "Everything runs, but what a dead beat left is taken over late: RENAME it out of the way.",
     "proofs": "Schedules of databases wait: RENAME it out of the way.",
@@ -62,6 +64,8 @@ class Fault:
             return f"Its fires run, this part of its history is not shown: {what}."
         if room == "fire":
             return "This fire waits, all others run: DEL the key; one in the outbox is then made anew from its history."
+        if room == "limits":
+            return self._limits()
         if room == "run_times":
             return "Schedules of this kind in the redis store wait: RENAME the key out of the way, and edit them."
         if self.part and room in ("pending", "leases"):
@@ -71,6 +75,18 @@ class Fault:
         if self.part:
             return f"All others run: HDEL the field {self.part!r}."
         return _SHARED.get(room, "RENAME it out of the way.")
+
+    def _limits(self) -> str:
+        what = self.suffix.split(":", 2)[1]
+        if what == "holders":
+            return "What needs this limit waits: RENAME the key out of the way; who runs with it says so again at once."
+        if what == "waiting":
+            return "What waits for this limit waits on: RENAME the key out of the way; it is made anew from the line."
+        if what == "line":
+            return "Who has to wait for a limit is not let into the line, and tries again: RENAME it out of the way."
+        if what in ("names", "capacities") and self.part:
+            return f"All others run: {'HDEL' if what == 'capacities' else 'ZREM'} {self.part!r}."
+        return "Limits are kept, but are looked after less well: RENAME it out of the way, it is made anew."
 
     def _state(self) -> str:
         if not self.part:

@@ -3,6 +3,8 @@
 ``coordinator``  hash: the epoch and who made it, last touch, ``judge_from``, ``quiet_until``
 ``pending``      sorted set: the outbox, claims by commit time
 ``leases``       sorted set: running fires by the end of their lease
+``silent``       sorted set: running fires by when they will have shown no progress for too long
+``sent``         sorted set: sent fires by when a worker must have started them; ``limits:sent`` those with limits
 ``beats``        hash: owner -> JSON with host, pid, version, started, seen, skew, tzdata
 ``seen``         sorted set: owners by last sign of life
 ``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change, ``ended_ttl`` after its outcome
@@ -13,6 +15,14 @@
 ``uncarried``    sorted set: the same claims, oldest first
 ``mirrored``     set: outbox entries that beats put back after a loss of memory
 ``wake``         pub/sub channel
+``limits:holders:{name}``  sorted set: fires that hold a limit, oldest first
+``limits:waiting:{name}``  sorted set: places in line of those that wait for it
+``limits:line``      sorted set: places of all that wait, by due time, then arrival: the one line
+``limits:ready``     sorted set: places of those that lack nothing but a slot
+``limits:until``     sorted set: waiting fires by their wait deadline
+``limits:reserved``  sorted set: fires whose message a worker has in hand, by when that lapses
+``limits:names``, ``limits:capacities``  every limit that somebody holds or waits for, and how many may hold it
+``limits:state``     hash: the latest serial, and what is left to do in the line
 ``jobs``, ``run_times:{kind}``, ``kinds``  of the redis store, which a commit of its schedules moves along
 
 The scripts build the same names from the prefix (function ``K`` of the prelude).

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-_SHARED = ("faults.lua", "prelude.lua", "fires.lua", "jobs.lua")
+_SHARED = (
+    *("faults.lua", "prelude.lua", "fires.lua", "records.lua", "jobs.lua", "lines.lua", "turns.lua", "owners.lua"),
+)
+_PARTS = {"reap": ("tend.lua",)}
+"""What one operation needs besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,8 @@ class Script:
 @cache
 def script(name: str) -> Script:
     """The script of one operation, e.g. ``commit``."""
-    return _script(name, _read(f"{name}.lua"))
+    parts = (*_PARTS.get(name, ()), f"{name}.lua")
+    return _script(name, "\n".join(_read(part) for part in parts))
 
 
 @cache

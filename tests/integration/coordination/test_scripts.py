@@ -13,7 +13,18 @@ from celery_parrot.coordination.redis.scripts import script
 from celery_parrot.errors import MemoryLost, Unreachable
 from celery_parrot.model.fire import Namespace, Status
 from celery_parrot.model.plan import NotFired
-from celery_parrot.protocols import Drop, Lease, Memory, Outcome, Running
+from celery_parrot.protocols import (
+    SLOTS,
+    Drop,
+    Lease,
+    Limit,
+    LimitRequest,
+    Memory,
+    Outcome,
+    Progress,
+    Reservation,
+    Running,
+)
 from celery_parrot.protocols.holding import Release
 from celery_parrot.testing.conformance import Scene
 from tests.integration.coordination.helpers import NAME, connect, scene_of
@@ -52,12 +63,31 @@ def live(scene: Scene) -> None:
     c.hold(["a"], "failures", "why")
     c.holds(["a"])
     c.release([Release(schedule_id="a", name="a", kind="task", expected_mark=scene.due(7), new_mark=scene.due(8))])
-    c.remember(Memory(outbox=c.sweep(scene.beat("b3")).entries))
+    limits(scene)
+    seen = c.sweep(scene.beat("b3"))
+    c.remember(Memory(outbox=seen.entries, line=seen.line))
     c.remember_running([Running(delivery=scene.delivery(7, "t7"), started_at=scene.base)])
     assert c.fires("a")
     assert c.run_states(["a"])
     assert c.claims([scene.key(7)])
     assert c.beats()
+
+
+def limits(scene: Scene) -> None:
+    """One fire that has a gpu and a message in hand, one that waits for it, one that ran with it."""
+    c: Any = scene.c
+    gpu = Limit("group:gpu", 2)
+    scene.commit(21, 22, 23, 24, mark=8)
+    asked = [LimitRequest(hold=scene.hold(n), limits=(gpu, Limit(SLOTS, 2)), wait=60) for n in (21, 22, 23, 24)]
+    assert [reply.grant for reply in c.request(asked)] == ["granted", "granted", "waiting", "waiting"]
+    c.confirm([scene.hold(21)])
+    c.reserve([Reservation(key=scene.key(21), attempt=1, worker="w1")])
+    scene.start(22, "t22", silent_after=60)
+    c.renew_leases([Lease(scene.key(22), "t22", Progress("halfway"))])
+    assert c.free([scene.key(22)], "by hand")[0].named == (scene.key(23),)
+    scene.start(23, "t23", silent_after=60)
+    assert [(len(state.holders), len(state.waiting)) for state in c.limits()] == [(2, 1), (2, 1)]
+    c.reap(holding=True)
 
 
 def test_scripts_survive_a_script_flush(redis_url: str, redis_client: Any) -> None:
@@ -94,7 +124,9 @@ def test_every_key_is_named_as_documented_and_none_stays_for_ever(redis_url: str
     keys = set(redis_client.keys("*"))
     assert {key for key in keys if not key.startswith(prefix)} == set()
     fixed = {"coordinator", "pending", "leases", "beats", "seen", "state:a", "fires:a", "fires:stray"}
-    fixed |= {"fires:row", "proofs", "carry", "uncarried"}
+    fixed |= {"fires:row", "proofs", "carry", "uncarried", "silent", "sent"}
+    fixed |= {f"limits:{name}" for name in ("line", "until", "sent", "reserved", "names", "capacities", "state")}
+    fixed |= {f"limits:{what}:{name}" for what in ("holders", "waiting") for name in ("group:gpu", "slots")}
     names = {key.removeprefix(prefix) for key in keys}
     assert {name for name in names if not name.startswith("fire:")} == fixed
     assert f"fire:a:{due}" in names
@@ -102,7 +134,7 @@ def test_every_key_is_named_as_documented_and_none_stays_for_ever(redis_url: str
     assert 0 < redis_client.ttl(f"{prefix}fire:a:{due}") <= 86400
     assert '"owner":"b1"' in redis_client.get(f"{prefix}fire:a:{due}")
     assert set(redis_client.hkeys(f"{prefix}beats")) == {"b2", "b3"}
-    assert redis_client.hget(f"{prefix}state:a", "run_count") == "2"
+    assert redis_client.hget(f"{prefix}state:a", "run_count") == "5"
     coordinator.close()
 
 

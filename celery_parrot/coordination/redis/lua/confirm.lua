@@ -1,4 +1,4 @@
--- call.holds: {text, owner, tries} -> 1 where the fire is now sent, else 0.
+-- call.holds: {text, owner, tries, deadline?} -> 1 where the fire is now sent, else 0.
 local lost = enter()
 if lost then
   return lost
@@ -6,7 +6,7 @@ end
 local function confirm(hold)
   local f = held(hold)
   if f then
-    f.c.status, f.c.sent = 'sent', now
+    f.c.status, f.c.sent, f.c.deadline = 'sent', now, hold.deadline
     count_sent(f)
     save(f)
     record(f)

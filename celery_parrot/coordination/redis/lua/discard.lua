@@ -8,6 +8,7 @@ local function discard(text)
   local f = load(text)
   local refuted = f and f.c.status == 'pending' and f.c.proof == call.token
   if refuted then
+    next_turns(let_go(f))
     forget(f)
   end
   return refuted and 1 or 0

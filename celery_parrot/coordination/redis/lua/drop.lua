@@ -9,19 +9,8 @@ local function drop_it(drop)
   if f then
     may_carry(f)
     f.c.status, f.c.reason, f.c.finished = drop.status, drop.reason, now
-    if AUTOMATIC[f.c.origin] and not f.c.counted then
-      local key = K('state:' .. f.id)
-      local count = ask('state:' .. f.id, 'HGET', key, 'auto_count')
-      if counter(f.id, 'auto_count', count) > 0 then
-        redis.call('HINCRBY', key, 'auto_count', -1)
-        if f.c.store == 'redis' then
-          reopen(f.id)
-        end
-      end
-    end
-    save(f)
-    outcome(f, nil, nil, true)
-    release(f)
+    unreserve(f)
+    release(f, nil, nil, true)
   end
   return f and 1 or 0
 end

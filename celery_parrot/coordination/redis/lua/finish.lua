@@ -1,4 +1,4 @@
--- call.items: {text, token, status, reason, output?, error?, counted, late}
+-- call.items: {text, token, status, reason, output?, error?, counted, late, deadline?}
 -- -> {verdict, texts of the waiting fires that the release put back into the outbox…} each,
 -- {} where something cannot be read.
 local lost = enter()
@@ -20,19 +20,15 @@ local function finish_it(f, o)
   c.ended_by, c.ended_as = o.token, o.status
   if o.status == 'sent' then
     -- The coming message carries one more retry. Expecting it makes a redelivery of this one a duplicate.
-    c.status, c.attempt, c.retries = 'sent', c.attempt + 1, c.retries + 1
+    c.status, c.attempt, c.retries, c.deadline = 'sent', c.attempt + 1, c.retries + 1, o.deadline
     save(f)
     record(f)
     return { 'recorded' }
   end
   was_sent(f)
   c.status, c.reason, c.finished = o.status, o.reason, now
-  save(f)
-  outcome(f, o.output, o.error, o.counted)
-  local reply = { 'recorded' }
-  for _, text in ipairs(release(f)) do
-    reply[#reply + 1] = text
-  end
+  local reply = release(f, o.output, o.error, o.counted)
+  table.insert(reply, 1, 'recorded')
   return reply
 end
 

@@ -37,3 +37,18 @@ local function reopen(id)
     try('kinds', state[2], 'SADD', K('kinds'), state[2])
   end
 end
+
+-- Give back what max_fires had a place for, unless the fire was sent before. Before the first write of its script.
+local function unreserve(f)
+  if not AUTOMATIC[f.c.origin] or f.c.counted then
+    return
+  end
+  local key = K('state:' .. f.id)
+  local count = ask('state:' .. f.id, 'HGET', key, 'auto_count')
+  if counter(f.id, 'auto_count', count) > 0 then
+    redis.call('HINCRBY', key, 'auto_count', -1)
+    if f.c.store == 'redis' then
+      reopen(f.id)
+    end
+  end
+end

@@ -1,6 +1,7 @@
 -- call.marks: {id, last_due, held, when}; call.outbox: {text, moment, claim (JSON text)};
+-- call.line: the same of waiting fires, in order;
 -- call.proofs: {"token:id": plan}; call.seen_at? (ms) and call.same_age.
--- mirrored  set: texts of outbox entries that came from memories in this epoch; mirror_of: the freshest of those
+-- mirrored  set: texts of fires of outbox and line that came from memories in this epoch; mirror_of: the freshest of those
 -- What a beat remembers, for a server that forgot.
 local lost = rejoin()
 if lost then
@@ -35,7 +36,8 @@ local function take_back()
   end
   each(texts, function(text)
     local f = load(text)
-    if f and f.c.status == 'pending' then
+    if f and (f.c.status == 'pending' or f.c.status == 'waiting') then
+      next_turns(let_go(f))
       forget(f)
     end
   end, claim_of)
@@ -58,6 +60,26 @@ local function is_fresh()
   return ahead >= -call.same_age
 end
 
+local function restore(f)
+  save(f)
+  record(f)
+  if try('mirrored', f.text, 'SADD', K('mirrored'), f.text) then
+    touched_sets.mirrored = true
+  end
+end
+
+-- With what a waiting fire holds.
+local function back_in_line(f)
+  for _, limit in ipairs(f.c.limits) do
+    if not waits(limit) then
+      hold_limit(limit, f.text)
+    end
+  end
+  join_line(f)
+  unsettle()
+  restore(f)
+end
+
 if is_fresh() then
   each(call.outbox, function(entry)
     if redis.call('EXISTS', K('fire:' .. entry.text)) == 0 then
@@ -65,11 +87,12 @@ if is_fresh() then
       if f.c.proof then
         keep_proof(f, call.proofs[f.c.proof .. ':' .. f.id])
       end
-      save(f)
-      record(f)
-      if try('mirrored', f.text, 'SADD', K('mirrored'), f.text) then
-        touched_sets.mirrored = true
-      end
+      restore(f)
+    end
+  end, claim_of)
+  each(call.line, function(entry)
+    if redis.call('EXISTS', K('fire:' .. entry.text)) == 0 then
+      back_in_line(fire_of(entry.text, entry.claim))
     end
   end, claim_of)
 end

@@ -1,8 +1,22 @@
--- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, sent_as, retries, started}.
+-- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, sent_as, retries, started,
+-- silent_after?, holds: {{name, capacity, busy, buffer?}…}}.
 -- Fires that run on a worker, for a server that forgot.
 local lost = rejoin()
 if lost then
   return lost
+end
+
+-- It holds what it held, whoever else may have got it since.
+local function hold_again(f, limits)
+  if #limits > 0 then
+    f.c.limits = limits
+  end
+  if f.c.place then
+    out_of_turn(f)
+  elseif f.c.limits then
+    hold_all(f)
+    f.c.granted = true
+  end
 end
 
 local function restore(r)
@@ -20,9 +34,12 @@ local function restore(r)
     return -- it goes on as a later attempt
   end
   count_sent(f)
+  end_reservation(f)
+  hold_again(f, r.holds)
   c.status, c.attempt, c.sent_as, c.retries = 'running', math.max(c.attempt, r.attempt), r.sent_as, r.retries
   c.token, c.worker, c.lease = r.token, r.worker, now + conf.lease
   c.sent, c.started = c.sent or r.started, r.started
+  c.progressed, c.progress, c.silent_after = now, nil, r.silent_after
   save(f)
   record(f)
 end

@@ -1,29 +1,51 @@
--- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, retries, put_back, deadline?}
--- -> {verdict, attempt, lease_until or 0, retry_after in ms} each, {} where something cannot be read. The rules are numbered as in protocols.py.
+-- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, retries, put_back, deadline?,
+-- silent_after?}
+-- -> {verdict, attempt, lease_until or 0, retry_after in ms, then name, capacity, busy and buffer or "" of each limit that
+-- it holds} each, {} where something cannot be read. The rules are numbered as in protocols/coordinator.py.
 local lost = enter()
 if lost then
   return lost
 end
 
+local function running(c)
+  local reply = { 'run', c.attempt, c.lease, 0 }
+  for _, limit in ipairs(c.granted and c.limits or {}) do
+    reply[#reply + 1] = limit.name
+    reply[#reply + 1] = limit.capacity
+    reply[#reply + 1] = limit.busy
+    reply[#reply + 1] = limit.buffer or ''
+  end
+  return reply
+end
+
 local function run(f, d, attempt)
   local c = f.c
   was_sent(f)
+  end_reservation(f)
+  if c.place then
+    out_of_turn(f)
+  end
   c.status, c.attempt, c.sent_as, c.retries = 'running', attempt, d.attempt, d.retries
   c.token, c.worker, c.started, c.lease = d.token, d.worker, now, now + conf.lease
   c.finished, c.put_back, c.unproved, c.reason = nil, nil, nil, ''
+  c.progressed, c.progress, c.silent_after = now, nil, d.silent_after
   save(f)
   record(f)
-  return { 'run', attempt, c.lease, 0 }
+  return running(c)
 end
+
+local BEFORE_SENT = { pending = true, waiting = true }
 
 -- 7 and 8: nobody runs it
 local function open(f, d)
-  if d.deadline and now > d.deadline and judging() then
+  local deadline = f.c.deadline
+  if BEFORE_SENT[f.c.status] then
+    deadline = d.deadline -- its beat has not told yet
+  end
+  if deadline and now > deadline and judging() then
     was_sent(f)
     f.c.status, f.c.reason, f.c.finished, f.c.ended_as = 'expired', 'queue deadline', now, nil
-    save(f)
-    outcome(f, nil, nil, false)
-    release(f)
+    release(f, nil, nil, false)
     return { 'expired', f.c.attempt, 0, 0 }
   end
   return run(f, d, f.c.attempt)
@@ -33,7 +55,7 @@ end
 local function meet(f, d)
   local c = f.c
   if c.token == d.token then
-    return { 'run', c.attempt, c.lease, 0 }
+    return running(c)
   end
   local live = now < c.lease
   if not live and judging() then
@@ -51,7 +73,7 @@ local function unknown(d, entry)
   return { text = d.text, id = d.id, moment = d.moment, was = 'sent', c = {
     moment = d.moment, name = d.name, kind = d.kind, origin = d.origin, status = 'sent', owner = '', owned = now,
     committed = now, tries = 0, attempt = d.attempt, sent_as = d.attempt, retries = d.retries, token = '',
-    worker = '', reason = '',
+    worker = '', reason = '', deadline = d.deadline,
     -- known to the history, it has been counted before its claim expired
     counted = entry and true or nil,
     store = entry and entry.store, stray = not (entry and entry.store) or nil,

@@ -1,0 +1,21 @@
+-- call.texts, call.reason -> {claim, text, moment, text, moment… of the fires that the release named} where a fire on its
+-- way was ended by a person, else {}. No failure that counts, and not recovered.
+local lost = enter()
+if lost then
+  return lost
+end
+
+local function free(text)
+  local f = load(text)
+  if not f or not ON_THE_WAY[f.c.status] then
+    return {}
+  end
+  may_carry(f)
+  unreserve(f)
+  f.c.status, f.c.reason, f.c.finished, f.c.ended_as = 'abandoned', call.reason, now, nil
+  local named = release(f, nil, nil, false)
+  table.insert(named, 1, cjson.encode(f.c))
+  return named
+end
+
+return done(each(call.texts, free, claim_of, {}))
