@@ -95,13 +95,10 @@ class Rules:
         for key in _NOT_YET:
             if fields.get(key):
                 raise InvalidSchedule(key, "…", "is not in this release; it would not be kept")
-        for key, harmless in (("overlap", "allow"), ("exclusion_group", None), ("recover", False)):
-            if fields.get(key, harmless) not in (harmless, None):
-                raise InvalidSchedule(key, fields[key], "is not in this release; it would not be kept")
 
     def _checked(self, schedule: Schedule, now: datetime) -> Schedule:
-        for name in _TEXTS:
-            value = getattr(schedule, name)
+        texts = {name: getattr(schedule, name) for name in _TEXTS}
+        for name, value in {**texts, "exclusion_group": schedule.policy.exclusion_group}.items():
             if value is None:
                 continue
             if len(value) > _LONGEST_TEXT:

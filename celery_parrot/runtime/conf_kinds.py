@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from celery_parrot.model.schedule import TASK_KIND, Kind
+from celery_parrot.runtime.conf_limits import capacity, group_name, needs_coordinator
 from celery_parrot.runtime.conf_source import closest, number, refuse
 
 KEYS = (
@@ -15,20 +16,6 @@ KEYS = (
 """What one kind may say."""
 
 OVERLAPS = ("allow", "skip", "buffer_one", "buffer_all")
-_LIMITS = ("max_in_flight", "exclusion_group")
-
-
-def refuse_limit(key: str, value: object, coordination: str) -> None:
-    """Limits are never accepted silently: say why this one cannot be kept. Raises ConfigurationError."""
-    if coordination == "none":
-        refuse(
-            key, value, "is a limit, and limits need a coordinator that all beats and workers share; "
-            "parrot_coordination is 'none'", "Set parrot_redis_url (coordination 'redis'), or remove the limit.",
-        )  # fmt: skip
-    refuse(
-        key, value, "is a limit, and limits are not in this release; it would not be kept",
-        "Remove it, or upgrade celery-parrot when limits have arrived.",
-    )  # fmt: skip
 
 
 def read_kinds(
@@ -61,7 +48,6 @@ def _kind(
         )  # fmt: skip
     if name != TASK_KIND and task is None:
         refuse(where, dict(spec), "a kind needs a task that runs its fires", "Add 'task': 'package.tasks.name'.")
-    _no_limits(where, spec, coordination)
     kind = Kind(
         name=name,
         task=task,
@@ -71,6 +57,9 @@ def _kind(
         soft_time_limit=_seconds(where, spec, "soft_time_limit"),
         reap_after=_seconds(where, spec, "reap_after"),
         progress=_flag(where, spec, "progress"),
+        max_in_flight=_in_flight(where, spec, coordination),
+        exclusion_group=_group(where, spec, coordination),
+        overlap=_overlap(where, spec, coordination),
         misfire_grace=_seconds(where, spec, "misfire_grace", zero=True),
         declared=name != TASK_KIND,
     )
@@ -78,16 +67,34 @@ def _kind(
     return kind
 
 
-def _no_limits(where: str, spec: Mapping[str, Any], coordination: str) -> None:
-    for key in _LIMITS:
-        if spec.get(key) is not None:
-            refuse_limit(f"{where}[{key!r}]", spec[key], coordination)
-    overlap = spec.get("overlap")
-    if overlap not in (None, *OVERLAPS):
-        hint = closest(str(overlap), OVERLAPS)
-        refuse(f"{where}['overlap']", overlap, "is not known", f"{hint}Use one of {', '.join(OVERLAPS)}.")
-    if overlap not in (None, "allow"):
-        refuse_limit(f"{where}['overlap']", overlap, coordination)
+def _overlap(where: str, spec: Mapping[str, Any], coordination: str) -> str | None:
+    value = spec.get("overlap")
+    if value is None:
+        return None
+    if value not in OVERLAPS:
+        hint = closest(str(value), OVERLAPS)
+        refuse(f"{where}['overlap']", value, "is not known", f"{hint}Use one of {', '.join(OVERLAPS)}.")
+    if value != "allow":
+        needs_coordinator(f"{where}['overlap']", value, coordination)
+    return str(value)
+
+
+def _in_flight(where: str, spec: Mapping[str, Any], coordination: str) -> int | None:
+    value = spec.get("max_in_flight")
+    if value is None:
+        return None
+    found = capacity(f"{where}['max_in_flight']", value)
+    needs_coordinator(f"{where}['max_in_flight']", value, coordination)
+    return found
+
+
+def _group(where: str, spec: Mapping[str, Any], coordination: str) -> str | None:
+    value = spec.get("exclusion_group")
+    if value is None:
+        return None
+    found = group_name(f"{where}['exclusion_group']", value)
+    needs_coordinator(f"{where}['exclusion_group']", value, coordination)
+    return found
 
 
 def _fits(where: str, kind: Kind, reap_after: float, reap_margin: float) -> None:
@@ -104,6 +111,15 @@ def _fits(where: str, kind: Kind, reap_after: float, reap_margin: float) -> None
             f"{where}['reap_after']", threshold, f"leaves no running time before parrot_reap_margin ({reap_margin:g})",
             "Make it longer, or set 'progress': True and report progress.",
         )  # fmt: skip
+    longest = threshold - reap_margin
+    for key in ("time_limit", "soft_time_limit"):
+        value = getattr(kind, key)
+        if value is not None and value > longest:
+            refuse(
+                f"{where}[{key!r}]", value, f"can never fit: a run of this kind is ended as silent after {threshold:g} "
+                f"s, and parrot_reap_margin ({reap_margin:g}) before that by its time limit",
+                f"Set it to at most {longest:g}, raise reap_after, or set 'progress': True and report progress.",
+            )  # fmt: skip
 
 
 def _text(where: str, spec: Mapping[str, Any], key: str) -> str | None:

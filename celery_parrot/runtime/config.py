@@ -15,7 +15,8 @@ from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import Timing
 from celery_parrot.runtime.conf_database import DatabaseAddress, database_address
 from celery_parrot.runtime.conf_delivery import DeliverySettings, read_delivery
-from celery_parrot.runtime.conf_kinds import read_kinds, refuse_limit
+from celery_parrot.runtime.conf_kinds import read_kinds
+from celery_parrot.runtime.conf_limits import read_groups, read_slots
 from celery_parrot.runtime.conf_redis import RedisAddress, redis_address
 from celery_parrot.runtime.conf_source import ENVIRONMENT, Source, closest, refuse
 
@@ -32,7 +33,7 @@ COORDINATIONS = ("redis", "db", "none")
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
     "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
-    "parrot_max_consecutive_failures", "parrot_run_now_lock_ttl", "parrot_reap_after", "parrot_reap_margin",
+    "parrot_max_consecutive_failures", "parrot_run_now_lock_ttl",
     "parrot_share_delay",
 })  # fmt: skip
 
@@ -41,7 +42,7 @@ KNOWN = NOT_YET | {
     "parrot_database_url", "parrot_database_schema", "parrot_database_options",
     "parrot_kinds", "parrot_exclusion_groups", "parrot_max_concurrent", "parrot_fire_lock_ttl",
     "parrot_on_time", "parrot_takeover_after",
-    "parrot_lease_ttl", "parrot_reap_interval", "parrot_sync_interval",
+    "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
     "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
     "parrot_unreachable", "parrot_max_clock_skew",
     "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
@@ -60,6 +61,8 @@ class Settings:
     :ivar redis: where Redis is; None where no URL is known. Its text form carries no password.
     :ivar database: where the db store is; None where no URL is set. No password in its text either.
     :ivar kinds: the declared kinds by name.
+    :ivar exclusion_groups: capacity of each group that has another than 1.
+    :ivar max_concurrent: how many fires may be in flight at once; None: any number.
     :ivar warnings: what is odd but works, one sentence each.
     """
 
@@ -68,6 +71,8 @@ class Settings:
     redis: RedisAddress | None = None
     database: DatabaseAddress | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    exclusion_groups: Mapping[str, int] = field(default_factory=dict)
+    max_concurrent: int | None = None
     on_time: float = 10.0
     takeover_after: float = 10.0
     lease_ttl: float = 15.0
@@ -121,7 +126,6 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
     overridden: tuple[str, ...] = ()
     if shared and coordination == "none":
         coordination, overridden = "redis", (_override(source, address, database, shared),)
-    _check_limits(source, coordination)
     reap_after, reap_margin = source.number("parrot_reap_after", 900.0), source.number("parrot_reap_margin", 5.0)
     delivery = read_delivery(source)
     settings = Settings(
@@ -132,6 +136,8 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         kinds=read_kinds(
             source.mapping("parrot_kinds"), coordination=coordination, reap_after=reap_after, reap_margin=reap_margin
         ),
+        exclusion_groups=read_groups(source, coordination),
+        max_concurrent=read_slots(source, coordination),
         on_time=source.number("parrot_on_time", 10.0, zero=True),
         takeover_after=source.number("parrot_takeover_after", 10.0),
         lease_ttl=source.number("parrot_lease_ttl", 15.0),
@@ -223,12 +229,6 @@ def _override(
         f"{source.label('parrot_coordination')} is none, but the schedules of the {stores} store are shared by all "
         f"beats: coordinating through Redis at {address}"
     )
-
-
-def _check_limits(source: Source, coordination: str) -> None:
-    for key in ("parrot_exclusion_groups", "parrot_max_concurrent"):
-        if value := source.raw(key):
-            refuse_limit(source.label(key), value, coordination)
 
 
 def _check_timers(source: Source, settings: Settings) -> None:

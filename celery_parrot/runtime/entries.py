@@ -75,7 +75,7 @@ def collect(app: Celery, found: Iterable[Source], settings: Settings, *, started
     An entry that cannot be read becomes a broken definition with its reason. A name that is used twice keeps the first.
 
     :param started: when this process started; what one-shot schedules without an instant of their own count from.
-    :raises ConfigurationError: for a limit on an entry: limits are never accepted silently.
+    :raises ConfigurationError: for a limit on an entry that no coordinator would keep: it is not accepted silently.
     """
     definitions: dict[str, Definition] = {}
     warnings: list[str] = []

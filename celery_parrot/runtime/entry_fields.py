@@ -8,7 +8,8 @@ from typing import Any
 
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.model.schedule import Missed, Policy
-from celery_parrot.runtime.conf_kinds import OVERLAPS, refuse_limit
+from celery_parrot.runtime.conf_kinds import OVERLAPS
+from celery_parrot.runtime.conf_limits import bad_name, needs_coordinator
 from celery_parrot.runtime.conf_source import closest, number
 from celery_parrot.triggers.options import Context, Options
 
@@ -18,10 +19,10 @@ BOOKKEEPING = frozenset({"last_run_at", "total_run_count"})
 WHEN_KEYS = frozenset({"schedule_type", "schedule_config", "timezone", "dst_gap", "dst_fold"})
 CALL_KEYS = frozenset({"kind", "target", "prompt", "method_name", "target_id", "tenant", "enabled"})
 POLICY_KEYS = frozenset(
-    {"missed", "misfire_grace", "catch_up_limit", "jitter", "start_at", "end_at", "max_fires"}
+    {"missed", "misfire_grace", "catch_up_limit", "jitter", "start_at", "end_at", "max_fires", "recover"}
 )  # fmt: skip
 LIMIT_KEYS = frozenset({"overlap", "exclusion_group"})
-NOT_YET = frozenset({"recover", "send_result", "callbacks", "failure_callbacks", "missed_callbacks"})
+NOT_YET = frozenset({"send_result", "callbacks", "failure_callbacks", "missed_callbacks"})
 
 KEYS = CELERY_KEYS | BOOKKEEPING | WHEN_KEYS | CALL_KEYS | POLICY_KEYS | LIMIT_KEYS
 """Every key an entry may have."""
@@ -53,9 +54,8 @@ def policy_of(fields: Mapping[str, Any], zone: str, grace: float, coordination: 
     """The policy of an entry.
 
     :param zone: where naive ``start_at`` and ``end_at`` are read. :param grace: ``misfire_grace`` if not given.
-    :raises ConfigurationError: for a limit. InvalidSchedule: for anything else.
+    :raises ConfigurationError: for a limit that no coordinator would keep. InvalidSchedule: for anything else.
     """
-    _no_limits(fields, coordination, name)
     given = fields.get("misfire_grace", _UNSET)
     return Policy(
         missed=_missed(fields.get("missed")),
@@ -65,17 +65,38 @@ def policy_of(fields: Mapping[str, Any], zone: str, grace: float, coordination: 
         start_at=_instant(fields, "start_at", zone),
         end_at=_instant(fields, "end_at", zone),
         max_fires=_count(fields, "max_fires"),
+        overlap=_overlap(fields, coordination, name),
+        exclusion_group=_group(fields, coordination, name),
+        recover=_flag(fields, "recover"),
     )
 
 
-def _no_limits(fields: Mapping[str, Any], coordination: str, name: str) -> None:
-    overlap = fields.get("overlap")
-    if overlap not in (None, *OVERLAPS):
-        raise InvalidSchedule("overlap", overlap, f"must be one of {', '.join(OVERLAPS)}")
-    if overlap not in (None, "allow"):
-        refuse_limit(f"beat_schedule[{name!r}]['overlap']", overlap, coordination)
-    if fields.get("exclusion_group") is not None:
-        refuse_limit(f"beat_schedule[{name!r}]['exclusion_group']", fields["exclusion_group"], coordination)
+def _overlap(fields: Mapping[str, Any], coordination: str, name: str) -> str | None:
+    value = fields.get("overlap")
+    if value is None:
+        return None
+    if value not in OVERLAPS:
+        raise InvalidSchedule("overlap", value, f"must be one of {', '.join(OVERLAPS)}")
+    if value != "allow":
+        needs_coordinator(f"beat_schedule[{name!r}]['overlap']", value, coordination)
+    return str(value)
+
+
+def _group(fields: Mapping[str, Any], coordination: str, name: str) -> str | None:
+    value = fields.get("exclusion_group")
+    if value is None:
+        return None
+    if (reason := bad_name(value)) is not None:
+        raise InvalidSchedule("exclusion_group", value, reason)
+    needs_coordinator(f"beat_schedule[{name!r}]['exclusion_group']", value, coordination)
+    return str(value)
+
+
+def _flag(fields: Mapping[str, Any], key: str) -> bool:
+    value = fields.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidSchedule(key, value, "is neither true nor false")
+    return bool(value)
 
 
 def _missed(value: object) -> Missed:

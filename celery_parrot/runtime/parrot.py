@@ -141,7 +141,7 @@ class Parrot:
         """A new beat with everything this app schedules. What the scheduler class of ``celery beat`` drives."""
         self.app.finalize()
         reports.warn(self._decorated.unbound(self.app))
-        return wiring.beat(self.app, decorated=self.decorated(), stores=self.stores, clock=self.clock)
+        return wiring.beat(self.app, decorated=self.decorated(), stores=self.stores, clock=self.clock, guarded=True)
 
     def decorated(self) -> tuple[Source, ...]:
         """The schedules of ``@parrot.schedule`` and :meth:`scan`. Finalises the app."""

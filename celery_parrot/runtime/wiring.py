@@ -15,6 +15,7 @@ from celery import Celery
 
 from celery_parrot.__about__ import __version__
 from celery_parrot.clock import Clock, new_id
+from celery_parrot.dispatch.limits import Bounds, refuse_unkept
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.ticker import Identity, Ticker, TickSettings
 from celery_parrot.instrumentation import LogEvents
@@ -23,6 +24,7 @@ from celery_parrot.runtime import faults
 from celery_parrot.runtime.backends import Backends, attached, backends, connect
 from celery_parrot.runtime.config import Settings, check_graces, load
 from celery_parrot.runtime.entries import Collected, Source, collect, evaluate, sources
+from celery_parrot.runtime.known_tasks import options_of
 from celery_parrot.runtime.reports import broken, odd, warn
 from celery_parrot.runtime.sender import CelerySender
 from celery_parrot.stores.memory import CodeStore
@@ -57,6 +59,7 @@ class Beat:
         """Add a schedule, or replace the one of that name."""
         collected = collect(self.app, [source], self.settings, started=self.clock.now())
         check_graces(self.settings, collected.graces())
+        refuse_unkept(self.coordinator, (), (found.schedule for found in collected.definitions), Bounds())
         warn(collected.warnings)
         for definition in collected.definitions:
             self.code.put(definition)
@@ -76,11 +79,17 @@ class Beat:
 
 
 def beat(
-    app: Celery, *, decorated: Iterable[Source] = (), stores: Sequence[ScheduleStore] = (), clock: Clock | None = None
+    app: Celery,
+    *,
+    decorated: Iterable[Source] = (),
+    stores: Sequence[ScheduleStore] = (),
+    clock: Clock | None = None,
+    guarded: bool = False,
 ) -> Beat:
     """A beat for ``app``. Opens no connection yet.
 
     :param decorated: schedules from decorators. :param stores: stores that are handed in.
+    :param guarded: the app has a ``Parrot``, and so have its workers: fires are opened and watched there.
     :raises ConfigurationError: for settings or entries that cannot work.
     """
     clock = clock or faults.clock()
@@ -94,6 +103,8 @@ def beat(
     sink = LogEvents()
     code = CodeStore(collected.definitions, on_broken=broken(sink))
     coordinator = faults.coordinator(made.coordinator)
+    bounds = _bounds(app, settings, guarded)
+    refuse_unkept(coordinator, settings.kinds.values(), (found.schedule for found in collected.definitions), bounds)
     asked, rows = made.for_beat(code, sink)
     sender: Sender = faults.sender(CelerySender(app, clock))
     ticker = Ticker(
@@ -101,7 +112,7 @@ def beat(
         stores=asked,
         rows=rows,
         sender=sender,
-        router=Router(settings.namespace, settings.kinds, evaluate),
+        router=Router(settings.namespace, settings.kinds, evaluate, bounds, options_of(app)),
         clock=clock,
         events=sink,
         identity=_identity(),
@@ -119,6 +130,17 @@ def beat(
         app=app,
         sources=found,
         pid=os.getpid(),
+    )
+
+
+def _bounds(app: Celery, settings: Settings, guarded: bool) -> Bounds:
+    return Bounds(
+        groups=settings.exclusion_groups,
+        max_concurrent=settings.max_concurrent,
+        reap_after=settings.reap_after,
+        reap_margin=settings.reap_margin,
+        guarded=guarded and settings.coordination != "none",
+        timezone=app.timezone,
     )
 
 

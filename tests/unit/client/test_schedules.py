@@ -50,7 +50,7 @@ def test_every_field_may_be_given(world: World) -> None:
         kind="agent", target="weather", method_name="ask", prompt="p", target_id="7", tenant="acme", timezone="UTC",
         enabled=False, missed="catch_up", misfire_grace=None, catch_up_limit=7, jitter=2.5,
         start_at="2026-05-01T09:00:00", end_at=datetime(2027, 1, 1, tzinfo=UTC), max_fires=9, dst_gap="skip",
-        dst_fold="last", overlap="allow", exclusion_group=None, recover=False,
+        dst_fold="last", overlap="buffer_one", exclusion_group="gpu", recover=True,
     )  # fmt: skip
     made = world.client.create(**given)
     for name, value in given.items():
@@ -92,9 +92,11 @@ def test_an_instant_in_the_config_may_be_a_datetime(world: World) -> None:
         ({"misfire_grace": 86401}, "misfire_grace"),
         ({"missed": "never"}, "missed"),
         ({"start_at": "2026-05-02", "end_at": "2026-05-01"}, "end_at"),
-        ({"overlap": "skip"}, "overlap"),
-        ({"exclusion_group": "g"}, "exclusion_group"),
-        ({"recover": True}, "recover"),
+        ({"overlap": "sometimes"}, "overlap"),
+        ({"exclusion_group": ""}, "exclusion_group"),
+        ({"exclusion_group": "g" * 256}, "exclusion_group"),
+        ({"exclusion_group": "g\n"}, "exclusion_group"),
+        ({"recover": "yes"}, "recover"),
         ({"callbacks": [{}]}, "callbacks"),
         ({"store": "code"}, "store"),
         ({"store": "redis"}, "store"),

@@ -247,12 +247,77 @@ LIMITS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", LIMITS, ids=lambda settings: next(iter(settings)))
-def test_limits_are_refused_and_say_why(settings: dict[str, Any]) -> None:
-    """Without a coordinator they cannot be kept; with one, not in this release. Never accepted silently."""
+def test_limits_need_a_coordinator(settings: dict[str, Any]) -> None:
+    """Without one they cannot be kept, and are never accepted silently."""
     with pytest.raises(ConfigurationError, match="parrot_coordination is 'none'"):
         read(**settings)
-    with pytest.raises(ConfigurationError, match="not in this release"):
+    read(broker_url=REDIS, **settings)
+
+
+def test_limits_are_read() -> None:
+    kinds = {"r": {"task": "t", "max_in_flight": 2, "exclusion_group": "gpu", "overlap": "buffer_one"}}
+    settings = read(broker_url=REDIS, parrot_kinds=kinds, parrot_exclusion_groups={"gpu": 2}, parrot_max_concurrent="4")
+    kind = settings.kinds["r"]
+    assert (kind.max_in_flight, kind.exclusion_group, kind.overlap) == (2, "gpu", "buffer_one")
+    assert (settings.exclusion_groups, settings.max_concurrent) == ({"gpu": 2}, 4)
+    assert settings.warnings == ()
+
+
+def test_a_group_needs_no_capacity_of_its_own() -> None:
+    """It has 1."""
+    assert read(broker_url=REDIS, parrot_kinds={"r": {"task": "t", "exclusion_group": "x"}}).exclusion_groups == {}
+
+
+BAD_LIMITS: list[tuple[dict[str, Any], str, str]] = [
+    ({"parrot_max_concurrent": 0}, "parrot_max_concurrent", "whole number of at least 1"),
+    ({"parrot_max_concurrent": 1.5}, "parrot_max_concurrent", "whole number of at least 1"),
+    ({"parrot_max_concurrent": True}, "parrot_max_concurrent", "number"),
+    ({"parrot_exclusion_groups": ["gpu"]}, "parrot_exclusion_groups", "dictionary"),
+    ({"parrot_exclusion_groups": {"gpu": 0}}, "parrot_exclusion_groups['gpu']", "whole number of at least 1"),
+    ({"parrot_exclusion_groups": {"gpu": None}}, "parrot_exclusion_groups['gpu']", "number"),
+    ({"parrot_exclusion_groups": {" ": 1}}, "parrot_exclusion_groups[' ']", "not empty"),
+    ({"parrot_exclusion_groups": {5: 1}}, "parrot_exclusion_groups[5]", "text"),
+    (
+        {"parrot_kinds": {"r": {"task": "t", "max_in_flight": -1}}},
+        "parrot_kinds['r']['max_in_flight']", "number of at least 0",
+    ),
+    (
+        {"parrot_kinds": {"r": {"task": "t", "max_in_flight": 0}}},
+        "parrot_kinds['r']['max_in_flight']", "whole number of at least 1",
+    ),
+    (
+        {"parrot_kinds": {"r": {"task": "t", "exclusion_group": ""}}},
+        "parrot_kinds['r']['exclusion_group']", "not empty",
+    ),
+    (
+        {"parrot_kinds": {"r": {"task": "t", "exclusion_group": "a" * 256}}},
+        "parrot_kinds['r']['exclusion_group']", "longer than 255",
+    ),
+    ({"parrot_kinds": {"r": {"task": "t", "overlap": True}}}, "parrot_kinds['r']['overlap']", "not known"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "reason"), BAD_LIMITS, ids=[f"{i}-{case[1]}" for i, case in enumerate(BAD_LIMITS)]
+)
+def test_a_limit_that_is_none_is_refused_by_name(settings: dict[str, Any], key: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
         read(broker_url=REDIS, **settings)
+    assert caught.value.key == key
+    assert reason in caught.value.reason
+
+
+@pytest.mark.parametrize("key", ["time_limit", "soft_time_limit"])
+def test_a_time_limit_that_can_never_fit_stops_the_start(key: str) -> None:
+    """A run would be ended as silent before it. One that just fits, or a task that reports progress, is fine."""
+    with pytest.raises(ConfigurationError, match=rf"\['{key}'\] = 896.0: can never fit: .* after 900 s") as caught:
+        read(parrot_kinds={"r": {"task": "t", key: 896}})
+    assert "at most 895" in caught.value.fix
+    with pytest.raises(ConfigurationError, match="after 60 s"):
+        read(parrot_kinds={"r": {"task": "t", key: 51, "reap_after": 60}}, parrot_reap_margin=10)
+    read(parrot_kinds={"r": {"task": "t", key: 895}})
+    read(parrot_kinds={"r": {"task": "t", key: 7200, "progress": True}})
+    read(parrot_kinds={"task": {key: 7200}})
 
 
 def test_the_longest_grace_of_the_entries_counts_too() -> None:
@@ -344,11 +409,14 @@ def test_an_unknown_setting_is_a_warning_with_the_closest_name() -> None:
 
 
 def test_a_setting_that_nothing_uses_yet_is_said() -> None:
-    (sentence,) = read(parrot_smtp_url="smtp://u:p@h").warnings
-    assert sentence.startswith("parrot_smtp_url is set")
-    assert "u:p" not in sentence
+    (sentence,) = read(parrot_metrics_port=9).warnings
+    assert sentence.startswith("parrot_metrics_port is set")
+
+
+def test_alerts_without_a_mail_server_are_said_to_be_logged_only() -> None:
     (sentence,) = read({"SCHEDULER_ALERT_RECIPIENTS": "a@b.example"}).warnings
-    assert sentence.startswith("SCHEDULER_ALERT_RECIPIENTS is set")
+    assert sentence.startswith("parrot_alert_recipients [SCHEDULER_ALERT_RECIPIENTS] is set")
+    assert "only logged" in sentence
 
 
 # --- credentials ---

@@ -348,6 +348,8 @@ BAD: list[tuple[object, str]] = [
     ({"task": "t", "schedule": 5, "enabled": "yes"}, "enabled"),
     ({"task": "t", "schedule": 5, "kind": 3}, "kind"),
     ({"task": "t", "schedule": 5, "overlap": "sometimes"}, "overlap"),
+    ({"task": "t", "schedule": 5, "exclusion_group": " "}, "exclusion_group"),
+    ({"task": "t", "schedule": 5, "recover": "yes"}, "recover"),
 ]
 
 
@@ -384,11 +386,17 @@ def test_no_reason_shows_arguments() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"overlap": "skip"}, {"exclusion_group": "gpu"}])
-def test_a_limit_on_an_entry_stops_the_start(limit: dict[str, str]) -> None:
+def test_a_limit_on_an_entry_needs_a_coordinator(limit: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="parrot_coordination is 'none'"):
         one({"task": "t", "schedule": 5, **limit})
-    with pytest.raises(ConfigurationError, match="not in this release"):
-        one({"task": "t", "schedule": 5, **limit}, broker_url="redis://h")
+    policy = one({"task": "t", "schedule": 5, **limit}, broker_url="redis://h").schedule.policy
+    assert {name: getattr(policy, name) for name in limit} == limit
+
+
+def test_an_entry_that_says_nothing_of_overlap_leaves_it_to_its_kind() -> None:
+    policy = one({"task": "t", "schedule": 5}).schedule.policy
+    assert (policy.overlap, policy.exclusion_group, policy.recover) == (None, None, False)
+    assert one({"task": "t", "schedule": 5, "recover": True}).schedule.policy.recover is True
 
 
 # --- warnings ---
