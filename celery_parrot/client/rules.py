@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from celery_parrot.delivery import OwnCallback, check_all
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.model.codec import from_fields
 from celery_parrot.model.schedule import TASK_KIND, Kind, Schedule
@@ -21,7 +22,6 @@ MOST_CHARACTERS: Final = 1_000_000
 _LONGEST_TEXT: Final = 255
 _TEXTS = ("name", "kind", "target", "target_id", "tenant", "method_name", "schedule_type", "timezone")
 _JSON = ("args", "kwargs", "options", "schedule_config")
-_NOT_YET = ("send_result", "callbacks", "failure_callbacks", "missed_callbacks")
 _DECIDED_BY_THE_FIRE = frozenset({"task_id", "producer", "publisher", "connection", "retry"})
 _GRACES: Mapping[str, float | None] = {"redis": None}
 _DEFAULT_GRACE: Final = 300.0
@@ -32,13 +32,14 @@ class Rules:
     """:ivar kinds: the declared kinds by name.
     :ivar timezone: of schedules that name none.
     :ivar longest_grace: no ``misfire_grace`` may be longer, in seconds: a claim has to outlive it.
-    :ivar tasks: the names of tasks known here, asked when needed.
+    :ivar tasks: the names of tasks known here, asked when needed. ``callbacks``: the app's own callbacks.
     """
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     timezone: str = "UTC"
     longest_grace: float = 86400.0
     tasks: Callable[[], Container[str]] = tuple
+    callbacks: Callable[[], Mapping[str, OwnCallback]] = dict
 
     def new(self, fields: Mapping[str, Any], store: str, schedule_id: str, now: datetime) -> Schedule:
         """The schedule that these fields describe, for ``store``.
@@ -48,7 +49,7 @@ class Rules:
         given = {"timezone": self.timezone, **_plain(fields), "store": store}
         if "misfire_grace" not in given:
             given["misfire_grace"] = self._grace(store, given.get("kind"))
-        self._refuse(given)
+        check_all(given, self.callbacks())
         return self._checked(from_fields(given, schedule_id=schedule_id), now)
 
     def changed(self, base: Schedule | None, name: str, fields: Mapping[str, Any], store: str, id_: str) -> Schedule:
@@ -57,7 +58,7 @@ class Rules:
             raise InvalidSchedule("store", fields["store"], f"a schedule stays in its store, which is {store}")
         if "schedule_id" in fields:
             raise InvalidSchedule("schedule_id", fields["schedule_id"], "never changes")
-        self._refuse(fields)
+        check_all(fields, self.callbacks())
         fields = _plain(fields)
         if base is None:
             return from_fields({"name": name, "timezone": self.timezone, **fields, "store": store}, schedule_id=id_)
@@ -88,13 +89,6 @@ class Rules:
         if declared is not None and declared.misfire_grace is not None:
             return declared.misfire_grace
         return _GRACES.get(store, _DEFAULT_GRACE)
-
-    @staticmethod
-    def _refuse(fields: Mapping[str, Any]) -> None:
-        """What would be accepted and not kept."""
-        for key in _NOT_YET:
-            if fields.get(key):
-                raise InvalidSchedule(key, "…", "is not in this release; it would not be kept")
 
     def _checked(self, schedule: Schedule, now: datetime) -> Schedule:
         texts = {name: getattr(schedule, name) for name in _TEXTS}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -54,6 +54,10 @@ class ScheduleView:
     recover: bool = False
     dst_gap: str | None = None
     dst_fold: str | None = None
+    callbacks: Sequence[Mapping[str, Any]] = ()
+    failure_callbacks: Sequence[Mapping[str, Any]] = ()
+    missed_callbacks: Sequence[Mapping[str, Any]] = ()
+    send_result: Mapping[str, Any] = field(default_factory=dict)
     version: int = 0
     state: State = State.ACTIVE
     next_run: datetime | None = None
@@ -102,6 +106,9 @@ def view_of(stored: Stored, store: str) -> ScheduleView:
     if schedule is not None:
         fields = to_fields(schedule) | {
             "args": schedule.args,
+            "callbacks": schedule.callbacks,
+            "failure_callbacks": schedule.failure_callbacks,
+            "missed_callbacks": schedule.missed_callbacks,
             "missed": str(schedule.policy.missed),
             "start_at": schedule.policy.start_at,
             "end_at": schedule.policy.end_at,

@@ -49,7 +49,21 @@ POLICY_FIELDS: Final = (
 )
 """Those of the fields that are of a :class:`~celery_parrot.model.schedule.Policy`."""
 
-FIELDS: Final = (*_TEXTS, "schedule_config", "args", "kwargs", "enabled", "options", *POLICY_FIELDS)
+CALLBACK_FIELDS: Final = ("callbacks", "failure_callbacks", "missed_callbacks")
+"""Those that are lists of callbacks. Whether each can be delivered is checked where a schedule is saved, not here:
+a schedule with a callback that cannot be delivered fires all the same."""
+
+FIELDS: Final = (
+    *_TEXTS,
+    "schedule_config",
+    "args",
+    "kwargs",
+    "enabled",
+    "options",
+    *POLICY_FIELDS,
+    *CALLBACK_FIELDS,
+    "send_result",
+)
 """Every field a schedule may be given with."""
 
 
@@ -92,6 +106,8 @@ def to_fields(schedule: Schedule) -> dict[str, Any]:
         options=dict(schedule.options),
         schedule_config=dict(schedule.schedule_config),
     )
+    fields.update({name: [dict(one) for one in getattr(schedule, name)] for name in CALLBACK_FIELDS})
+    fields["send_result"] = dict(schedule.send_result)
     for name in POLICY_FIELDS:
         value = getattr(schedule.policy, name)
         fields[name] = value.isoformat() if isinstance(value, datetime) else value
@@ -157,6 +173,18 @@ def _sequence(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, str) or not isinstance(value, list | tuple):
         raise InvalidSchedule(name, value, "must be a list")
     return tuple(value)
+
+
+def _callbacks(name: str, value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Whatever a store may hold: what is no object is a callback of a type that nobody has, and fails when told."""
+    given = value if isinstance(value, list | tuple) else [value]
+    return tuple(dict(one) if isinstance(one, Mapping) else {"type": str(one)[:40]} for one in given if one is not None)
+
+
+def _result_mail(name: str, value: Any) -> Mapping[str, Any]:
+    if not value:
+        return {}
+    return dict(value) if isinstance(value, Mapping) else {"to": str(value)[:40]}
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -226,6 +254,10 @@ _CHECKS: dict[str, _Check] = {
     "kwargs": _mapping,
     "options": _mapping,
     "enabled": _flag,
+    "callbacks": _callbacks,
+    "failure_callbacks": _callbacks,
+    "missed_callbacks": _callbacks,
+    "send_result": _result_mail,
 }
 _POLICY_CHECKS: dict[str, _Check] = {
     "missed": lambda name, value: Missed(_choice(*Missed)(name, value)),

@@ -14,6 +14,7 @@ from celery_parrot.protocols import Coordinator, DefinitionStore
 from celery_parrot.runtime.backends import DB, REDIS, Backends, attached, backends
 from celery_parrot.runtime.celery_schedules import zone_name
 from celery_parrot.runtime.config import Settings, load
+from celery_parrot.runtime.delivery import callbacks_of
 from celery_parrot.runtime.entries import collect, sources
 from celery_parrot.stores.memory import CodeStore
 
@@ -75,6 +76,7 @@ def over(
             timezone=zone_name(app.timezone),
             longest_grace=settings.fire_lock_ttl,
             tasks=partial(_tasks, app),
+            callbacks=partial(callbacks_of, app),
         ),
         clock=clock,
         why_none=_WHY_NONE,

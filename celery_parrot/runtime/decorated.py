@@ -11,12 +11,12 @@ from celery import Celery
 
 from celery_parrot.errors import ParrotError
 from celery_parrot.runtime.entries import Source
-from celery_parrot.runtime.entry_fields import KEYS, LIMIT_KEYS, NOT_YET
+from celery_parrot.runtime.entry_fields import KEYS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 WHERE = "@parrot.schedule"
-_OWN = (KEYS | LIMIT_KEYS | NOT_YET) - {"task", "app"}
+_OWN = KEYS - {"task", "app"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from celery_parrot.errors import ConfigurationError, InvalidSchedule
 from celery_parrot.model.schedule import TASK_KIND, Schedule
 from celery_parrot.runtime.conf_source import closest
 from celery_parrot.runtime.config import DEFAULT_GRACE, Settings
-from celery_parrot.runtime.entry_fields import KEYS, policy_of, refuse_unknown, text_of
+from celery_parrot.runtime.delivery import callbacks_of
+from celery_parrot.runtime.entry_fields import KEYS, policy_of, refuse_unknown, text_of, told
 from celery_parrot.runtime.entry_when import When, bind, when_of
 from celery_parrot.runtime.stopping import contained
 from celery_parrot.stores.memory import Definition, fingerprint
@@ -144,6 +145,7 @@ def _definition(
         timezone=when.zone,
         enabled=enabled,
         policy=policy,
+        **told(fields, callbacks_of(app)),
         created_at=started,
     )
     definition = Definition(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from celery_parrot.delivery import OwnCallback, check_all
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.model.schedule import Missed, Policy
 from celery_parrot.runtime.conf_kinds import OVERLAPS
@@ -22,9 +23,9 @@ POLICY_KEYS = frozenset(
     {"missed", "misfire_grace", "catch_up_limit", "jitter", "start_at", "end_at", "max_fires", "recover"}
 )  # fmt: skip
 LIMIT_KEYS = frozenset({"overlap", "exclusion_group"})
-NOT_YET = frozenset({"send_result", "callbacks", "failure_callbacks", "missed_callbacks"})
+TELL_KEYS = frozenset({"send_result", "callbacks", "failure_callbacks", "missed_callbacks"})
 
-KEYS = CELERY_KEYS | BOOKKEEPING | WHEN_KEYS | CALL_KEYS | POLICY_KEYS | LIMIT_KEYS
+KEYS = CELERY_KEYS | BOOKKEEPING | WHEN_KEYS | CALL_KEYS | POLICY_KEYS | LIMIT_KEYS | TELL_KEYS
 """Every key an entry may have."""
 
 _UNSET = object()
@@ -32,12 +33,18 @@ _UNSET = object()
 
 def refuse_unknown(fields: Mapping[str, Any]) -> None:
     """Raise InvalidSchedule for a key that nothing would act on."""
-    for key, value in fields.items():
-        if key in NOT_YET:
-            if value:
-                raise InvalidSchedule(key, "…", "is not in this release; it would not be kept")
-        elif key not in KEYS:
+    for key in fields:
+        if key not in KEYS:
             raise InvalidSchedule(key, "…", f"is no key of an entry. {closest(key, KEYS)}".strip())
+
+
+def told(fields: Mapping[str, Any], registered: Mapping[str, OwnCallback]) -> dict[str, Any]:
+    """Whom the entry wants told of its outcomes. Raises InvalidSchedule.
+
+    :param registered: the app's own callbacks."""
+    check_all(fields, registered)
+    found: dict[str, Any] = {key: tuple(fields.get(key) or ()) for key in TELL_KEYS - {"send_result"}}
+    return found | {"send_result": fields.get("send_result") or {}}
 
 
 def text_of(fields: Mapping[str, Any], key: str) -> str | None:

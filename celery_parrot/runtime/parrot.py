@@ -17,6 +17,7 @@ from celery_parrot.runtime import clients, faults, reports, wiring
 from celery_parrot.runtime.backends import attached
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.decorated import Decorated
+from celery_parrot.runtime.delivery import Reporter, add_callback, register
 from celery_parrot.runtime.entries import Source
 from celery_parrot.runtime.worker import Thresholds, install
 
@@ -103,6 +104,22 @@ class Parrot:
         """
         return self._decorated.scan(self.app, obj, prefix)
 
+    def callback(self, name: str) -> Callable[[F], F]:
+        """Register a function that callbacks of type ``name`` call as ``function(story, key, **options)``.
+
+        :param name: what stands as ``type`` in ``callbacks``, ``failure_callbacks``, ``missed_callbacks``. The other
+            fields of such a callback are the keyword arguments. ``story`` is the frozen
+            :class:`~celery_parrot.protocols.Parcel`; ``key`` is the same however often this delivery is repeated.
+            Returning is success; what it raises is recorded, and it is called again later.
+        :raises ParrotError: for a name that is taken, or of a built-in type.
+        """
+
+        def add(function: F) -> F:
+            add_callback(self.app, name, function)
+            return function
+
+        return add
+
     @property
     def schedules(self) -> Schedules:
         """Create, read, change, pause schedules: in any process that has the app (worker, web, shell). Connected when
@@ -173,6 +190,8 @@ class Parrot:
         self._decorated.adopt(self.app)
         if settings.coordination == "none":
             return  # without a coordinator a fire's story ends when it is sent
+        reporter = Reporter(lambda: wiring.connect(settings, self.clock))
+        register(self.app, settings.delivery, reporter, self.clock)
         install(
             self.app,
             lambda: wiring.connect(settings, self.clock),

@@ -15,7 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from celery_parrot.database.bulk import json_text
 from celery_parrot.errors import InvalidSchedule, shortened
-from celery_parrot.model.codec import POLICY_FIELDS, from_fields, to_fields
+from celery_parrot.model.codec import CALLBACK_FIELDS, POLICY_FIELDS, from_fields, to_fields
 from celery_parrot.model.schedule import Schedule, as_uuid
 from celery_parrot.planning import trigger_of
 from celery_parrot.triggers import Trigger
@@ -24,7 +24,10 @@ STORE: Final = "db"
 
 _REASON_CHARS = 500
 _OPTIONAL = ("method_name", "prompt", "target_id", "tenant")
-_TEXTS = ("schedule_config", "args", "metadata", "options", "policy")
+_TEXTS = ("schedule_config", "args", "metadata", "options", "policy", "callbacks", "send_result")
+IN_POLICY: Final = (*POLICY_FIELDS, *(name for name in CALLBACK_FIELDS if name not in _TEXTS))
+"""Fields that are keys of the column ``policy``."""
+
 COLUMNS: Final = (
     "schedule_id",
     "version",
@@ -82,7 +85,7 @@ def _schedule(row: Mapping[str, Any], timezone: str) -> Schedule:
     policy = _json("policy", row["policy"], {})
     if not isinstance(policy, Mapping):
         raise InvalidSchedule("policy", policy, "must be an object")
-    fields = {name: policy[name] for name in POLICY_FIELDS if name in policy}
+    fields = {name: policy[name] for name in IN_POLICY if name in policy}
     fields.update({name: row[name] for name in _OPTIONAL if row[name] and str(row[name]).strip()})
     schedule = from_fields(
         {
@@ -96,12 +99,22 @@ def _schedule(row: Mapping[str, Any], timezone: str) -> Schedule:
             "args": _json("args", row["args"], []),
             "kwargs": _json("metadata", row["metadata"], {}),
             "options": _json("options", row["options"], {}),
+            "callbacks": _lenient(row["callbacks"], []),
+            "send_result": _lenient(row["send_result"], {}),
             "timezone": policy.get("timezone") or timezone,
             "enabled": bool(row["enabled"]),
         },
         schedule_id=row["schedule_id"],
     )
     return replace(schedule, version=row["version"], created_at=row["created_at"])
+
+
+def _lenient(text: str | bytes | None, absent: Any) -> Any:
+    """Whom to tell is no reason not to fire: what is no JSON is told as it is, which fails."""
+    try:
+        return _json("callbacks", text, absent)
+    except InvalidSchedule:
+        return str(text)
 
 
 def _json(column: str, text: str | bytes | None, absent: Any) -> Any:
@@ -121,8 +134,8 @@ def to_row(schedule: Schedule, policy: Mapping[str, Any]) -> dict[str, Any]:
     :param policy: what the row's policy held before; keys that are neither ``timezone`` nor a policy's are kept.
     """
     fields = to_fields(schedule)
-    kept = {key: value for key, value in policy.items() if key not in POLICY_FIELDS and key != "timezone"}
-    own = {name: fields[name] for name in POLICY_FIELDS}
+    kept = {key: value for key, value in policy.items() if key not in IN_POLICY and key != "timezone"}
+    own = {name: fields[name] for name in IN_POLICY}
     return {
         "name": schedule.name,
         "target_kind": schedule.kind,
@@ -134,6 +147,8 @@ def to_row(schedule: Schedule, policy: Mapping[str, Any]) -> dict[str, Any]:
         "args": dumps(fields["args"]),
         "metadata": dumps(fields["kwargs"]),
         "options": dumps(fields["options"]),
+        "callbacks": dumps(fields["callbacks"]),
+        "send_result": dumps(fields["send_result"]),
         "policy": dumps({**kept, **own, "timezone": schedule.timezone}),
     }
 

@@ -14,11 +14,12 @@ from celery_parrot.clock import new_id
 from celery_parrot.database.bulk import json_value
 from celery_parrot.database.types import utc_now
 from celery_parrot.errors import Unreachable
-from celery_parrot.model.codec import POLICY_FIELDS, to_fields
+from celery_parrot.model.codec import to_fields
 from celery_parrot.model.schedule import Schedule, as_uuid
 from celery_parrot.planning import just_before, one_shot, trigger_of
 from celery_parrot.protocols.editing import Change, Written
 from celery_parrot.stores.sql.definitions import (
+    IN_POLICY,
     definition_columns,
     id_forms,
     read,
@@ -26,7 +27,7 @@ from celery_parrot.stores.sql.definitions import (
 )
 from celery_parrot.stores.sql.engine import Database
 
-_JSON = ("schedule_config", "args", "metadata", "options", "policy")
+_JSON = ("schedule_config", "args", "metadata", "options", "policy", "callbacks", "send_result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Editor:
         policy = dict(old_policy) if isinstance(old_policy, Mapping) else {}
         fields = to_fields(schedule)
         old_fields = to_fields(before_) if before_ is not None else {}
-        for name in (*POLICY_FIELDS, "timezone"):
+        for name in (*IN_POLICY, "timezone"):
             if before_ is None or fields[name] != old_fields[name]:
                 policy[name] = fields[name]
         new = to_row(schedule, policy)

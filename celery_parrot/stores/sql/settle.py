@@ -16,7 +16,14 @@ from celery_parrot.database.bulk import update_each
 from celery_parrot.model.fire import FireKey, Origin, Status
 from celery_parrot.planning import PAUSED, SUPERSEDED, following, just_before, one_shot
 from celery_parrot.stores.sql import history
-from celery_parrot.stores.sql.definitions import Definition, DefinitionCache, definition_columns, fault_of, read
+from celery_parrot.stores.sql.definitions import (
+    COLUMNS,
+    Definition,
+    DefinitionCache,
+    definition_columns,
+    fault_of,
+    read,
+)
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.marks import ANCIENT, initial_mark, undecided
 from celery_parrot.triggers import Trigger
@@ -154,6 +161,7 @@ class Settler:
 
     def _old(self, note: Mapping[str, Any]) -> tuple[Trigger, datetime] | None:
         row = {
+            **dict.fromkeys(COLUMNS),
             "schedule_id": note["note_schedule_id"],
             "name": note["old_name"],
             "target_kind": note["note_kind"],
@@ -164,7 +172,6 @@ class Settler:
             "created_at": note["old_created_at"],
             "enabled": True,
             "version": 1,
-            **dict.fromkeys(("method_name", "prompt", "target_id", "tenant", "args", "metadata", "options")),
         }
         definition = read(row, self._timezone)
         if definition.schedule is None or definition.trigger is None:

@@ -97,7 +97,7 @@ def test_an_instant_in_the_config_may_be_a_datetime(world: World) -> None:
         ({"exclusion_group": "g" * 256}, "exclusion_group"),
         ({"exclusion_group": "g\n"}, "exclusion_group"),
         ({"recover": "yes"}, "recover"),
-        ({"callbacks": [{}]}, "callbacks"),
+        ({"callbacks": [{}]}, "callbacks[0].type"),
         ({"store": "code"}, "store"),
         ({"store": "redis"}, "store"),
         ({"qeue": "x"}, "qeue"),

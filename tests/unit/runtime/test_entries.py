@@ -334,7 +334,7 @@ BAD: list[tuple[object, str]] = [
     ({"schedule": 5}, "name of a task"),
     ({"task": "t", "target": "u", "schedule": 5}, "given twice"),
     ({"task": "t", "scheduel": 5}, "Did you mean 'schedule'"),
-    ({"task": "t", "schedule": 5, "callbacks": ["x"]}, "not in this release"),
+    ({"task": "t", "schedule": 5, "callbacks": [{"type": "webhok"}]}, "did you mean 'webhook'"),
     ({"task": "t", "schedule": 5, "args": "abc"}, "must be a list or tuple"),
     ({"task": "t", "schedule": 5, "kwargs": [1]}, "must be a dictionary"),
     ({"task": "t", "schedule": 5, "options": "q"}, "must be a dictionary"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from celery_parrot.database.types import EARLIEST, LATEST, as_instant
 from celery_parrot.errors import InvalidSchedule
+from celery_parrot.model.codec import to_fields
 from celery_parrot.model.schedule import as_uuid
 from celery_parrot.stores.sql.definitions import (
     DefinitionCache,
@@ -45,6 +46,8 @@ def row(**columns: Any) -> dict[str, Any]:
         "metadata": None,
         "options": None,
         "policy": None,
+        "callbacks": None,
+        "send_result": None,
         **columns,
     }
 
@@ -58,8 +61,32 @@ def test_the_zone_of_a_row_that_names_none_is_the_apps() -> None:
 
 
 def test_keys_of_others_in_the_policy_are_no_fault() -> None:
-    """Callbacks live there, and what later releases add."""
-    assert read(row(policy='{"failure_callbacks": [1], "later": true}'), "UTC").fault == ""
+    """What later releases add."""
+    assert read(row(policy='{"later": true}'), "UTC").fault == ""
+
+
+@pytest.mark.parametrize("text", ["[1]", '"log"', "{}", "not JSON", "null", '[{"type": "webhok"}]', "[[]]"])
+def test_whom_to_tell_is_no_reason_not_to_fire(text: str) -> None:
+    """What cannot be delivered fails when it is delivered; the schedule fires."""
+    found = read(row(callbacks=text, send_result=text, policy='{"missed_callbacks": [7]}'), "UTC")
+    assert found.fault == ""
+    assert found.schedule is not None
+    assert found.schedule.missed_callbacks == ({"type": "7"},)
+
+
+def test_whom_to_tell_comes_back() -> None:
+    told = {
+        "callbacks": [{"type": "task", "task": "a.b", "kwargs": {"é": "😀"}}],
+        "failure_callbacks": [{"type": "email", "to": "a@b.example"}],
+        "missed_callbacks": [{"type": "file", "path": "x/$name"}],
+        "send_result": {"to": ["a@b.example"], "include_result": False},
+    }
+    values = to_row(make("a", **told), {})
+    columns = {name: values[name] for name in ("callbacks", "send_result", "policy")}
+    found = read(row(**columns), "UTC").schedule
+    assert found is not None
+    assert {name: value for name, value in to_fields(found).items() if name in told} == told
+    assert found.tells == {"success", "failure", "missed"}
 
 
 def test_empty_texts_are_absent() -> None:
@@ -113,8 +140,8 @@ def test_what_json_cannot_hold_is_refused() -> None:
 
 def test_to_row_keeps_the_keys_of_others() -> None:
     """An edit through us must not lose them."""
-    policy = json.loads(to_row(make("a"), {"failure_callbacks": [1], "jitter": 5})["policy"])
-    assert policy["failure_callbacks"] == [1]
+    policy = json.loads(to_row(make("a"), {"later": [1], "jitter": 5})["policy"])
+    assert policy["later"] == [1]
     assert policy["jitter"] == 0.0
 
 

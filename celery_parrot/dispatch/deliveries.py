@@ -1,0 +1,145 @@
+"""What a beat does for deliveries: parcels out of the coordinator's queue, their task to the broker."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from celery_parrot.clock import Clock
+from celery_parrot.dispatch.stores import Stores
+from celery_parrot.model.schedule import Schedule
+from celery_parrot.protocols import (
+    About,
+    CallbackReport,
+    Deliveries,
+    DeliveryReport,
+    DeliveryStatus,
+    Message,
+    Parcel,
+    Sender,
+    SendStatus,
+)
+
+TASK: Final = "celery_parrot.deliver"
+"""The task that delivers a parcel; registered by ``Parrot(app)``."""
+
+_EVERY: Final = 0.5
+_BATCH: Final = 100
+_SEND_SECONDS: Final = 1.0
+_UNKNOWN_FOR: Final = timedelta(days=1)
+_BUSY_PAUSE: Final = 2.0
+
+
+class DeliveryDesk:
+    """Runs between ticks. Any beat may do it: a parcel is one beat's at a time, and one sent twice has one task id."""
+
+    def __init__(
+        self, coordinator: Deliveries, stores: Stores, sender: Sender, clock: Clock, owner: str, queue: str | None
+    ) -> None:
+        self._coordinator, self._stores, self._sender, self._clock = coordinator, stores, sender, clock
+        self._owner, self._queue = owner, queue
+        self._next = clock.monotonic()
+
+    def run(self, now: datetime) -> None:
+        """Send what is there, if it is time. Raises Unreachable or MemoryLost where the coordinator does.
+
+        :param now: the coordinator's clock."""
+        if self._clock.monotonic() < self._next:
+            return
+        self._next = self._clock.monotonic() + _EVERY
+        until = self._clock.monotonic() + _SEND_SECONDS
+        after = ""
+        while True:
+            page = self._coordinator.parcels(self._owner, _BATCH, after)
+            if page and not self._handle(page, now, until):
+                self._next = self._clock.monotonic() + _BUSY_PAUSE  # the broker is away, or slow
+                return
+            if len(page) < _BATCH:
+                return
+            after = page[-1].id
+
+    def _handle(self, page: Sequence[Parcel], now: datetime, until: float) -> bool:
+        """False: no more now."""
+        known = self._stores.definitions({parcel.schedule_id for parcel in page if parcel.about is not About.ALERT})
+        done: list[str] = []
+        wanted: list[tuple[Parcel, Message]] = []
+        for parcel in page:
+            due = known.get(parcel.schedule_id)
+            if due is None and parcel.about is not About.ALERT:
+                if now - parcel.queued_at > _UNKNOWN_FOR:
+                    done.append(parcel.id)  # no beat has known its schedule for a day: it was deleted
+                continue
+            message = message_of(parcel, None if due is None else due.schedule, self._queue)
+            if message is None:
+                done.append(parcel.id)  # its schedule wants nobody told any more
+            else:
+                wanted.append((parcel, message))
+        complete = self._send(wanted, done, until)
+        if done:
+            self._coordinator.parcels_sent(done)
+        return complete
+
+    def _send(self, wanted: Sequence[tuple[Parcel, Message]], done: list[str], until: float) -> bool:
+        if not wanted:
+            return True
+        ours = self._coordinator.take_parcels(self._owner, [parcel.id for parcel, _ in wanted])
+        taken = [pair for pair, mine in zip(wanted, ours, strict=True) if mine]
+        results = self._sender.send([message for _, message in taken], until) if taken else ()
+        complete = True
+        unsendable: list[DeliveryReport] = []
+        for (parcel, _), result in zip(taken, results, strict=True):
+            if result.status is SendStatus.BROKEN:
+                unsendable.append(_unsendable(parcel, result.error))
+            if result.status in (SendStatus.SENT, SendStatus.BROKEN):
+                done.append(parcel.id)
+            else:
+                complete = False
+        if unsendable:
+            self._coordinator.report(unsendable)
+        return complete
+
+
+def message_of(parcel: Parcel, schedule: Schedule | None, queue: str | None) -> Message | None:
+    """The delivery task of a parcel under its schedule's current definition, or None: nobody is to be told.
+
+    Specifications hold secrets: what Celery shows of the arguments, in events and logs, is a text of ours.
+    """
+    callbacks, send_result = _whom(parcel, schedule)
+    if parcel.about is not About.ALERT and not callbacks and not send_result:
+        return None
+    return Message(
+        task=TASK,
+        task_id=str(uuid.uuid5(uuid.NAMESPACE_URL, f"parrot:delivery:{parcel.id}")),
+        kwargs={"parcel": parcel.to_json(), "callbacks": [dict(one) for one in callbacks], "send_result": send_result},
+        options={**({} if queue is None else {"queue": queue}), **shown_as(parcel)},
+    )
+
+
+def shown_as(parcel: Parcel) -> dict[str, str]:
+    """The options that keep arguments out of events and logs."""
+    return {"argsrepr": "()", "kwargsrepr": f"{{'parcel': {parcel.id!r}, …}}"}
+
+
+def _unsendable(parcel: Parcel, error: str) -> DeliveryReport:
+    """What can never be sent would be tried for ever: it has failed, and says so."""
+    report = CallbackReport(callback=TASK, status=DeliveryStatus.FAILED, error=error, tries=1)
+    return DeliveryReport(
+        parcel_id=parcel.id,
+        fire_id=parcel.fire_id,
+        key=parcel.key,
+        about=parcel.about,
+        status=DeliveryStatus.FAILED,
+        callbacks=(report,),
+    )
+
+
+def _whom(parcel: Parcel, schedule: Schedule | None) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
+    if schedule is None:
+        return (), {}
+    if parcel.about is About.SUCCESS:
+        return schedule.callbacks, dict(schedule.send_result)
+    if parcel.about is About.FAILURE:
+        return schedule.failure_callbacks, {}
+    return (schedule.missed_callbacks, {}) if parcel.about is About.MISSED else ((), {})
