@@ -68,6 +68,12 @@ class Progress:
     note: str = ""
     fraction: float | None = None
 
+    @property
+    def text(self) -> str:
+        """Both in one, as :attr:`Fire.progress` has it: ``40% note``."""
+        percent = "" if self.fraction is None else f"{self.fraction:.0%}"
+        return f"{percent} {self.note}".strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:

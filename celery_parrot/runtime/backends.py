@@ -68,7 +68,7 @@ class Backends:
 
     def wake(self) -> WakeChannel:
         """What wakes a beat of this process: Redis, and PostgreSQL where there is one."""
-        channels: list[WakeChannel] = [_redis_wake(self.settings, self.clock)]
+        channels: list[WakeChannel] = [_wake(self.settings, self.clock, self.coordinator)]
         if self.db is not None and _tells(self.db):
             channels.append(self.db.wake_channel())
         return channels[0] if len(channels) == 1 else EitherWake(channels, self.clock)
@@ -104,7 +104,7 @@ def backends(app: Celery, settings: Settings, clock: Clock, stores: Sequence[Sch
 def connect(settings: Settings, clock: Clock) -> Coordinator:
     """A coordinator of this process's own. Opens no connection yet."""
     if settings.redis is None:
-        return MemoryCoordinator(settings.namespace, settings.timing, clock)
+        return MemoryCoordinator(settings.namespace, settings.timing, clock, wake=MemoryWake(clock))
     from celery_parrot.coordination.redis import RedisCoordinator
 
     return RedisCoordinator(**_redis(settings.redis), namespace=settings.namespace, timing=settings.timing, clock=clock)
@@ -168,9 +168,10 @@ def _redis_store(app: Celery, coordinator: Coordinator) -> Any:
     return RedisStore(cast(Any, coordinator), timezone=zone_name(app.timezone))
 
 
-def _redis_wake(settings: Settings, clock: Clock) -> WakeChannel:
+def _wake(settings: Settings, clock: Clock, coordinator: Coordinator) -> WakeChannel:
     if settings.redis is None:
-        return MemoryWake(clock)
+        known = coordinator.wake if isinstance(coordinator, MemoryCoordinator) else None
+        return known.listener() if known is not None else MemoryWake(clock)
     from celery_parrot.coordination.redis import RedisWake
 
     return RedisWake(**_redis(settings.redis), namespace=settings.namespace, clock=clock)

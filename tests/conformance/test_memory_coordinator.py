@@ -8,6 +8,11 @@ from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer
 from celery_parrot.model.fire import Namespace
 from celery_parrot.testing import FakeClock
 from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance
+from celery_parrot.testing.conformance.inspecting import Inspecting
+from celery_parrot.testing.conformance.reaping import Reaping
+from celery_parrot.testing.conformance.recovering import Recovering
+from celery_parrot.testing.conformance.reserving import Reserving
+from celery_parrot.testing.conformance.waiting import Waiting
 
 
 class MemoryBackend:
@@ -22,13 +27,35 @@ class MemoryBackend:
         return MemoryCoordinator(Namespace(name), TIMING, server=self._server)
 
 
-class TestMemoryCoordinator(CoordinatorConformance):
+class Memory:
     @pytest.fixture
     def backend(self) -> Backend:
         return MemoryBackend()
 
 
-class TestMemoryLimits(LimitsConformance):
-    @pytest.fixture
-    def backend(self) -> Backend:
-        return MemoryBackend()
+class TestMemoryCoordinator(Memory, CoordinatorConformance):
+    """Beats and workers."""
+
+
+class TestReaping(Memory, Reaping):
+    """Deadlines and silence."""
+
+
+class TestRecovering(Memory, Recovering):
+    """Sent once more."""
+
+
+class TestMemoryLimits(Memory, LimitsConformance):
+    """Turns."""
+
+
+class TestWaiting(Memory, Waiting):
+    """Overlap, buffers, and what is told of a wait."""
+
+
+class TestInspecting(Memory, Inspecting):
+    """Looking, and freeing."""
+
+
+class TestReserving(Memory, Reserving):
+    """Messages in hand."""

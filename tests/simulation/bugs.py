@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
-from celery_parrot.coordination.rules import memory, outbox, runs
+from celery_parrot.coordination.rules import memory, outbox, reaping, runs
 from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.dispatch.asking import Asking
 from celery_parrot.dispatch.keeping import Leases
@@ -173,15 +173,15 @@ def _finish_any_token(space: Space, outcome: Outcome) -> FinishReply:
 _finish = runs.finish
 
 
-def _reap_during_an_outage(space: Space, limit: int) -> Sequence[Any]:
+def _reap_during_an_outage(space: Space, limit: int, holding: bool) -> Sequence[Any]:
     before, space.judge_from = space.judge_from, _EVER
     try:
-        return _reap(space, limit)
+        return _reap(space, limit, holding)
     finally:
         space.judge_from = before
 
 
-_reap = runs.reap
+_reap = reaping.reap
 
 
 def _never_renew_leases(self: Leases, asking: Asking) -> None:
@@ -218,6 +218,6 @@ BUGS: Mapping[str, Bug] = {
         Bug("Finish without comparing the token", lambda: _patched(runs, "finish", _finish_any_token)),
         Bug("a worker does not renew", lambda: _patched(Leases, "keep", _never_renew_leases)),
         Bug("a worker says its outcome once", lambda: _patched(Lifecycle, "keep", _keep_forgetting), quick=False),
-        Bug("reaper judges during an outage", lambda: _patched(runs, "reap", _reap_during_an_outage)),
+        Bug("reaper judges during an outage", lambda: _patched(reaping, "reap", _reap_during_an_outage)),
     )
 }

@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer
-from celery_parrot.coordination.rules import limits
+from celery_parrot.coordination.rules import limits, turns
 from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.dispatch.lifecycle import Lifecycle
 from celery_parrot.model.fire import FireKey, Status
@@ -76,12 +76,12 @@ def test_19_a_fire_named_by_a_release_is_in_the_outbox(rig: Rig) -> None:
 
 def test_19_left_to_the_worker_it_waits_for_ever(rig: Rig) -> None:
     """If the release only frees, and naming is the worker's next step, nobody names G."""
-    real = limits.admit
+    real = turns.admit
 
     def only_newcomers(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
         return real(space, newcomer) if newcomer is not None else ()
 
-    with mock.patch.object(limits, "admit", only_newcomers):
+    with mock.patch.object(turns, "admit", only_newcomers):
         g, beat = _finishes_and_dies(rig)
         beat.run(60)
     assert g not in sent(beat)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from celery_parrot.coordination.memory.server import MemoryServer, ServerClock
+from celery_parrot.coordination.memory.wake import MemoryWake
 from celery_parrot.coordination.rules.face import RulesCoordinator
 from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.fire import Namespace
@@ -24,6 +25,7 @@ class MemoryCoordinator(RulesCoordinator):
     :param namespace: the registered name.
     :param timing: the durations; the same for every coordinator of a name.
     :param clock: the coordinator's own clock. Ignored if ``server`` is given, which has one.
+    :param wake: the channel by which the beats hear of fires that a release named.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class MemoryCoordinator(RulesCoordinator):
         clock: ServerClock | None = None,
         *,
         server: MemoryServer | None = None,
+        wake: MemoryWake | None = None,
     ) -> None:
         if server is None:
             if clock is None:
@@ -40,15 +43,20 @@ class MemoryCoordinator(RulesCoordinator):
             server = MemoryServer(clock)
         super().__init__(namespace, timing)
         self.server = server
+        self.wake = wake
 
     def client(self, namespace: Namespace | None = None) -> MemoryCoordinator:
         """Another coordinator on the same server, of the same name unless one is given."""
-        return MemoryCoordinator(namespace or self.namespace, self.timing, server=self.server)
+        return MemoryCoordinator(namespace or self.namespace, self.timing, server=self.server, wake=self.wake)
 
     def _transact(self, work: Callable[[Space], T]) -> T:
         # Nothing is undone when the work raises: the rules raise before they change anything.
         with self.server.space(self.namespace, self.timing) as space:
             return work(space)
+
+    def _named(self) -> None:
+        if self.wake is not None:
+            self.wake.wake()
 
     def close(self) -> None:
         """Nothing to close."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,9 @@ from celery_parrot.coordination.rules.claim import moment_of, moments_of
 from celery_parrot.coordination.rules.space import Claim, Moment, ScheduleState, Space
 from celery_parrot.model.fire import FireKey, FireRecord, Namespace, Status
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Carried, Timing
+from celery_parrot.protocols import Busy, Carried, Limit, Timing
+
+_Place = tuple[datetime, int, FireKey]
 
 
 class MemorySpace(Space):
@@ -22,7 +24,7 @@ class MemorySpace(Space):
         super().__init__(namespace, timing)
         self.claims: dict[FireKey, Claim] = {}
         self.outbox: set[FireKey] = set()
-        self.in_line: list[FireKey] = []
+        self.in_line: dict[tuple[Limit, ...], list[_Place]] = {}
         self.holds: dict[str, dict[FireKey, datetime]] = {}
         self.states: dict[str, ScheduleState] = {}
         self.entries: dict[str, dict[str, FireRecord]] = {}
@@ -57,9 +59,10 @@ class MemorySpace(Space):
             self._noted[moment, key] = at
             heapq.heappush(self._heaps[moment], (at, key))
 
-    def soonest(self, moment: Moment, limit: int) -> Sequence[Claim]:
+    def soonest(self, moment: Moment, limit: int, *, holding: bool = False) -> Sequence[Claim]:
         heap = self._heaps[moment]
         found: dict[FireKey, tuple[datetime, Claim]] = {}
+        passed: list[tuple[datetime, FireKey]] = []
         while heap and heap[0][0] <= self.now and len(found) < limit:
             at, key = heapq.heappop(heap)
             if self._noted.get((moment, key)) != at:
@@ -69,11 +72,13 @@ class MemorySpace(Space):
             current = moment_of(claim, moment, self.timing) if claim is not None else None
             if claim is None or current is None:
                 continue
-            if current <= self.now:
+            if holding and not claim.limits:
+                passed.append((current, key))
+            elif current <= self.now:
                 found[key] = (current, claim)
             else:
                 self._note(moment, key, current)
-        for key, (at, _) in found.items():
+        for at, key in [*passed, *((at, key) for key, (at, _) in found.items())]:
             self._note(moment, key, at)
         return [claim for _, claim in sorted(found.values(), key=lambda item: (item[0], item[1].fire.key))]
 
@@ -88,26 +93,45 @@ class MemorySpace(Space):
         return [claim for claim in map(self.claims.__getitem__, self.outbox) if claim.fire.owner == owner]
 
     def mirrored(self) -> Sequence[Claim]:
-        keys = sorted({*self.outbox, *self.in_line})
+        keys = sorted({*self.outbox, *(claim.fire.key for claim in self.line())})
         return [claim for claim in map(self.claims.__getitem__, keys) if claim.mirrored == self.epoch]
 
     # --- limits ---
 
     def joined(self, claim: Claim) -> None:
-        insort(self.in_line, claim.fire.key, key=lambda key: (key.due_at, self.claims[key].arrival))
+        insort(self.in_line.setdefault(claim.limits, []), _place(claim))
 
     def unqueue(self, claim: Claim) -> bool:
-        if claim.fire.key not in self.in_line:
+        if not claim.arrival:
             return False
-        self.in_line.remove(claim.fire.key)
+        places = self.in_line[claim.limits]
+        del places[bisect_left(places, _place(claim))]
+        if not places:
+            del self.in_line[claim.limits]
         claim.arrival = 0
         return True
 
     def line(self, names: Collection[str] | None = None) -> Sequence[Claim]:
-        claims = [self.claims[key] for key in self.in_line]
-        if names is None:
-            return claims
-        return [claim for claim in claims if any(limit.name in names for limit in claim.limits)]
+        asked = [
+            places
+            for limits, places in self.in_line.items()
+            if names is None or any(limit.name in names for limit in limits)
+        ]
+        return [self.claims[key] for _, _, key in heapq.merge(*asked)]
+
+    def wanted(self) -> Collection[tuple[Limit, ...]]:
+        return list(self.in_line)
+
+    def first(self, limits: tuple[Limit, ...]) -> Claim | None:
+        places = self.in_line.get(limits)
+        return self.claims[places[0][2]] if places else None
+
+    def waiting(self, name: str) -> int:
+        return sum(
+            len(places)
+            for limits, places in self.in_line.items()
+            if any(limit.name == name and limit.busy is Busy.WAIT for limit in limits)
+        )
 
     def holders(self, name: str) -> Mapping[FireKey, datetime]:
         return self.holds.get(name, {})
@@ -188,3 +212,8 @@ class MemorySpace(Space):
 
     def beats(self) -> Sequence[Beat]:
         return [replace(beat, seen=self.last_seen[owner]) for owner, beat in sorted(self.told.items())]
+
+
+def _place(claim: Claim) -> _Place:
+    """In the line; arrivals differ, so keys are never compared."""
+    return claim.fire.key.due_at, claim.arrival, claim.fire.key

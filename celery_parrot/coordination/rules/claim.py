@@ -29,8 +29,11 @@ class Claim:
     :ivar serial: grows with each change, over a loss of memory, too.
     :ivar limits: what it asked for; ``granted`` once it holds all of them.
     :ivar arrival: its number in the line, 0 while it is not there.
-    :ivar wait_until: its wait deadline, None if it has none. ``waits_since``: when it joined the line.
+    :ivar wait_until: its wait deadline, None if it has none. ``waits_since``: when it joined the line it stands in, or
+        stood in last; ``waited_until``: when it left that. ``waits_for``: what it lacked then; ``waits_behind``: the id
+        of the fire that had it.
     :ivar reserved_by: the worker that has its message in hand; ``reserved_until``: until when that is known.
+    :ivar unsaid: the serial of its recovered failure, until rows know of that: what came after is carried then.
     :ivar mirrored: the epoch in which it came from a beat's memory, else empty.
     """
 
@@ -50,8 +53,12 @@ class Claim:
     arrival: int = 0
     wait_until: datetime | None = None
     waits_since: datetime | None = None
+    waited_until: datetime | None = None
+    waits_for: str = ""
+    waits_behind: str = ""
     reserved_by: str = ""
     reserved_until: datetime | None = None
+    unsaid: int = 0
     mirrored: str = ""
 
 
@@ -82,8 +89,8 @@ class Moment(StrEnum):
     DEADLINE = "deadline"  # sent: to be started by then
     UNKNOWN = "unknown"  # sent, no deadline: nobody started it for too long
     WAIT = "wait"  # waiting: its wait deadline
-    RESERVED = "reserved"  # pending or sent: the reservation of a worker lapses
-    EXPIRES = "expires"  # sent or ended: the claim is forgotten
+    RESERVED = "reserved"  # sent: the reservation of a worker lapses
+    EXPIRES = "expires"  # ended: the claim is forgotten
 
 
 def moment_of(claim: Claim, moment: Moment, timing: Timing) -> datetime | None:
@@ -103,13 +110,12 @@ def moments_of(claim: Claim, timing: Timing) -> dict[Moment, datetime]:
         case Status.WAITING:
             found[Moment.WAIT] = claim.wait_until
         case Status.PENDING:
-            found[Moment.RESERVED] = claim.reserved_until
+            pass
         case Status.SENT:
             found[Moment.RESERVED] = claim.reserved_until
             found[Moment.DEADLINE] = fire.deadline
             if fire.deadline is None:
                 found[Moment.UNKNOWN] = claim.changed + timedelta(seconds=timing.unknown_after)
-            found[Moment.EXPIRES] = claim.changed + timedelta(seconds=timing.claim_ttl)
         case _:
             found[Moment.EXPIRES] = claim.changed + timedelta(seconds=min(timing.claim_ttl, timing.ended_ttl))
     return {moment: at for moment, at in found.items() if at is not None}

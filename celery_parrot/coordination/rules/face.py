@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from celery_parrot.coordination.rules import holding, limits, memory, outbox, records, rows, runs
+from celery_parrot.coordination.rules import holding, limits, memory, outbox, reaping, records, rows, runs
 from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
 from celery_parrot.model.plan import Plan, Verdict
@@ -23,12 +23,14 @@ from celery_parrot.protocols import (
     Lease,
     LimitReply,
     LimitRequest,
+    LimitState,
     Mark,
     Memory,
     Outcome,
     Reading,
     Reaped,
     Registration,
+    Reservation,
     Running,
     StartReply,
     SweepReply,
@@ -68,18 +70,24 @@ class RulesCoordinator(ABC):
         """One operation. ``keys`` and ``schedules``: what it is going to ask for, to be read in one go."""
         known, keys, schedules = self._known, tuple(keys), tuple(schedules)
 
-        def operation(space: Space) -> tuple[T, str]:
+        def operation(space: Space) -> tuple[T, str, bool]:
+            space.named = False
             if not known:  # a process's first call adopts what there is
                 memory.attach(space)
             space.check(known or space.epoch)
             space.touch()
             space.prefetch(keys, schedules)
-            return work(space), space.epoch
+            return work(space), space.epoch, space.named
 
-        answer, epoch = self._transact(operation)
+        answer, epoch, named = self._transact(operation)
         if not known:
             self._known = epoch
+        if named:
+            self._named()
         return answer
+
+    def _named(self) -> None:  # noqa: B027 - where there is none, nothing is done
+        """An operation put fires into the outbox that any beat may take at once: wake the beats, if there is a way."""
 
     # -- memory --
 
@@ -131,7 +139,11 @@ class RulesCoordinator(ABC):
         return self._call(lambda space: [outbox.renew(space, hold) for hold in holds], [hold.key for hold in holds])
 
     def confirm(self, holds: Sequence[Hold], deadlines: Sequence[datetime | None] | None = None) -> Sequence[bool]:
-        return self._call(lambda space: [outbox.confirm(space, hold) for hold in holds], [hold.key for hold in holds])
+        until = deadlines if deadlines is not None else [None] * len(holds)
+        return self._call(
+            lambda space: [outbox.confirm(space, hold, at) for hold, at in zip(holds, until, strict=True)],
+            [hold.key for hold in holds],
+        )
 
     def drop(self, drops: Sequence[Drop]) -> Sequence[bool]:
         return self._call(lambda space: [outbox.drop(space, drop) for drop in drops], [drop.hold.key for drop in drops])
@@ -147,7 +159,7 @@ class RulesCoordinator(ABC):
         return self._call(work, [hold.key for hold in holds])
 
     def reap(self, *, limit: int = 500, holding: bool = False) -> Sequence[Reaped]:
-        return self._call(lambda space: runs.reap(space, limit))
+        return self._call(lambda space: reaping.reap(space, limit, holding))
 
     def leave(self, owner: str) -> None:
         self._call(lambda space: outbox.leave(space, owner))
@@ -175,7 +187,7 @@ class RulesCoordinator(ABC):
             for item in items:
                 rows.carried(space, item)
 
-        self._call(work)
+        self._call(work, [item.record.key for item in items])
 
     # -- holding --
 
@@ -205,6 +217,18 @@ class RulesCoordinator(ABC):
             lambda space: [limits.request(space, request) for request in requests],
             [request.hold.key for request in requests],
         )
+
+    def reserve(self, reservations: Sequence[Reservation]) -> Sequence[bool]:
+        return self._call(
+            lambda space: [reaping.reserve(space, reservation) for reservation in reservations],
+            [reservation.key for reservation in reservations],
+        )
+
+    def limits(self) -> Sequence[LimitState]:
+        return self._call(limits.inspect)
+
+    def free(self, keys: Sequence[FireKey], reason: str) -> Sequence[Reaped | None]:
+        return self._call(lambda space: [reaping.free(space, key, reason) for key in keys], keys)
 
     # -- workers --
 

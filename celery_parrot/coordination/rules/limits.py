@@ -1,26 +1,31 @@
-"""Limits: holders of each, and one line for the fires that wait."""
+"""Limits: asking for them, giving them back, and what a loss of memory leaves of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
-from celery_parrot.coordination.rules import records
+from celery_parrot.coordination.rules import records, turns
 from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.protocols import (
+    EXPIRED_WAITING,
+    IN_FLIGHT,
     IN_FLIGHT_SKIP_OUTPUT_KEY,
-    SLOTS,
+    OVERLAP,
     Busy,
     Grant,
+    Holder,
     Limit,
     LimitReply,
     LimitRequest,
+    LimitState,
     Waiting,
 )
 
-_SKIPPED = "in flight"
+_SKIPS = {(Status.SUCCESS, IN_FLIGHT), (Status.SKIPPED, OVERLAP)}
 
 
 def request(space: Space, request: LimitRequest) -> LimitReply:
@@ -30,133 +35,162 @@ def request(space: Space, request: LimitRequest) -> LimitReply:
         return LimitReply(grant=Grant.LOST)
     if claim.fire.status is Status.WAITING:
         return _waiting(space, claim)
-    if claim.fire.status is Status.SUCCESS and claim.fire.reason == _SKIPPED:
+    if (claim.fire.status, claim.fire.reason) in _SKIPS:
         return LimitReply(grant=Grant.SKIPPED)  # the reply to the first request was lost
     if claim.fire.status is not Status.PENDING or space.quiet:
         return LimitReply(grant=Grant.LOST)
     if claim.granted:
         return LimitReply(grant=Grant.GRANTED)
-    claim.limits = request.limits
     for limit in request.limits:
-        if limit.busy is Busy.SKIP and not _free(space, limit, hold.key):
+        if limit.busy is not Busy.WAIT and not turns.has_room(space, limit, hold.key):
             return _skip(space, claim, limit)
-    _hold(space, claim, Busy.SKIP)
-    return _join(space, claim)
+    for limit in request.limits:
+        if limit.busy is Busy.WAIT and _is_crowded(space, limit):
+            return _overlap(space, claim, limit)
+    claim.limits = request.limits
+    turns.hold(space, claim, waited=False)
+    return _join(space, claim, request.wait)
+
+
+def _is_crowded(space: Space, limit: Limit) -> bool:
+    if limit.buffer is None:
+        return False
+    return len(space.holders(limit.name)) + space.waiting(limit.name) >= limit.capacity + limit.buffer
 
 
 def _skip(space: Space, claim: Claim, limit: Limit) -> LimitReply:
-    """Record the fire as a success that did nothing. No failure count moves: it is no success of the target."""
-    held_by = space.namespace.fire_id(next(iter(space.holders(limit.name))))
-    output = json.dumps({IN_FLIGHT_SKIP_OUTPUT_KEY: True, "held_by": held_by})
-    fire = space.change(claim, status=Status.SUCCESS, reason=_SKIPPED, finished_at=space.now)
-    records.unreserve(space, fire)
+    if limit.busy is Busy.OVERLAP:
+        return _overlap(space, claim, limit)
+    # A success that did nothing. No failure count moves: it is no success of the target.
+    holder = next(iter(space.holders(limit.name)))
+    output = json.dumps({IN_FLIGHT_SKIP_OUTPUT_KEY: True, "held_by": space.namespace.fire_id(holder)})
+    fire = space.change(claim, status=Status.SUCCESS, reason=IN_FLIGHT, finished_at=space.now)
+    records.unsent(space, claim)
     if state := space.state(fire.key.schedule_id):
         state.run = replace(state.run, last_status="success", last_result=output, last_result_at=space.now)
     records.record(space, claim, output=output)
-    return LimitReply(grant=Grant.SKIPPED, held_by=held_by, limit=limit.name)
+    return _reply(space, Grant.SKIPPED, limit.name, holder)
 
 
-def _join(space: Space, claim: Claim) -> LimitReply:
+def _overlap(space: Space, claim: Claim, limit: Limit) -> LimitReply:
+    space.change(claim, status=Status.SKIPPED, reason=OVERLAP, finished_at=space.now)
+    records.unsent(space, claim)
+    records.record(space, claim)
+    holder = next(iter(space.holders(limit.name)), None)
+    if holder is None:
+        holder = next((other.fire.key for other in space.line((limit.name,))), None)
+    return _reply(space, Grant.SKIPPED, limit.name, holder)
+
+
+def _join(space: Space, claim: Claim, wait: float | None) -> LimitReply:
     """Into the line, and on at once if the line lets it: a newcomer never passes one that waits."""
-    key = claim.fire.key
     space.queue(claim)
-    admit(space, newcomer=key)
+    turns.admit(space, newcomer=claim.fire.key)
     if claim.granted:
         return LimitReply(grant=Grant.GRANTED)
+    claim.wait_until = None if wait is None else claim.fire.committed_at + timedelta(seconds=wait)
+    claim.waits_since, claim.waited_until = space.now, None
+    claim.waits_for, before = turns.lacking(space, claim)
+    claim.waits_behind = space.namespace.fire_id(before) if before is not None else ""
     space.change(claim, status=Status.WAITING)
     records.record(space, claim)
-    return _waiting(space, claim)
+    return _reply(space, Grant.WAITING, claim.waits_for, before)
 
 
 def _waiting(space: Space, claim: Claim) -> LimitReply:
-    for limit in claim.limits:
-        if limit.busy is Busy.WAIT and not _free(space, limit, claim.fire.key):
-            holder = next(iter(space.holders(limit.name)))
-            return LimitReply(grant=Grant.WAITING, held_by=space.namespace.fire_id(holder), limit=limit.name)
-    # Everything it needs is free, so an earlier fire of the line has the right to it.
-    return LimitReply(grant=Grant.WAITING, limit=next((x.name for x in claim.limits if x.busy is Busy.WAIT), ""))
+    return _reply(space, Grant.WAITING, *turns.lacking(space, claim))
 
 
-def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
-    """Walk the line in order. Who fits gets everything it asked for and goes back into the outbox; who does not
-    keeps later ones from the limits it needs. Slots are judged last: who lacks another limit reserves none."""
-    if space.quiet:
-        return ()
-    blocked: set[str] = set()
-    named: list[FireKey] = []
-    for claim in list(space.line()):
-        key = claim.fire.key
-        wanted = [limit for limit in claim.limits if limit.busy is Busy.WAIT]
-        others = [limit for limit in wanted if limit.name != SLOTS]
-        slots = [limit for limit in wanted if limit.name == SLOTS]
-        if not all(limit.name not in blocked and _free(space, limit, key) for limit in others):
-            blocked.update(limit.name for limit in others)
-            continue
-        if not all(limit.name not in blocked and _free(space, limit, key) for limit in slots):
-            blocked.update(limit.name for limit in wanted)
-            continue
-        space.unqueue(claim)
-        _hold(space, claim, Busy.WAIT)
-        claim.granted = True
-        if key != newcomer:
-            space.change(claim, status=Status.PENDING)
-            claim.free = True
-            records.record(space, claim)
-            named.append(key)
-    return named
+def _reply(space: Space, grant: Grant, limit: str, holder: FireKey | None) -> LimitReply:
+    if holder is None:
+        return LimitReply(grant=grant, limit=limit)
+    claim = space.find(holder)
+    kind = claim.fire.kind if claim is not None else ""
+    return LimitReply(grant=grant, limit=limit, held_by=space.namespace.fire_id(holder), held_by_kind=kind)
+
+
+def overdue(space: Space, claim: Claim) -> str:
+    """The reason of a fire that stood in line for too long."""
+    name, _, rest = turns.lacking(space, claim)[0].partition(":")
+    words = f"{name} {rest}" if rest and name != "schedule" else name
+    return f"{EXPIRED_WAITING} {words}"
 
 
 def enter(space: Space, claim: Claim) -> None:
     """A waiting fire that runs all the same (its message was out before a loss of memory): count what it uses."""
-    if space.unqueue(claim):
-        _hold(space, claim, Busy.WAIT)
-        claim.granted = True
+    if claim.arrival:
+        turns.grant(space, claim)
+
+
+def release(space: Space, claim: Claim) -> Sequence[FireKey]:
+    """The fire has ended: give back what it held, and name those that now fit."""
+    if not claim.limits:
+        return ()
+    turns.leave(space, claim)
+    for limit in claim.limits:
+        space.let_go(limit.name, claim.fire.key)
+    claim.limits, claim.granted = (), False
+    return turns.admit(space)
+
+
+# --- looking ---
 
 
 def line(space: Space) -> Sequence[Waiting]:
-    return [Waiting(claim.fire, claim.limits) for claim in space.line()]
+    return [_in_line(claim) for claim in space.line()]
+
+
+def _in_line(claim: Claim) -> Waiting:
+    return Waiting(claim.fire, claim.limits, since=claim.waits_since, until=claim.wait_until)
+
+
+def inspect(space: Space) -> Sequence[LimitState]:
+    waiting: dict[str, list[Claim]] = {}
+    for claim in space.line():
+        for limit in turns.waited_for(claim.limits):
+            waiting.setdefault(limit.name, []).append(claim)
+    return [_inspected(space, name, waiting.get(name, [])) for name in sorted({*space.held_limits(), *waiting})]
+
+
+def _inspected(space: Space, name: str, waiting: Sequence[Claim]) -> LimitState:
+    held = [(claim, since) for key, since in space.holders(name).items() if (claim := space.find(key)) is not None]
+    said = [(since, claim) for claim, since in held[-1:]]
+    if waiting:
+        newest = max(waiting, key=lambda claim: claim.arrival)
+        said.append((newest.waits_since or space.now, newest))
+    latest = max(said, key=lambda item: item[0], default=None)
+    limits = latest[1].limits if latest is not None else ()
+    return LimitState(
+        name=name,
+        capacity=next((limit.capacity for limit in limits if limit.name == name), 1),
+        holders=tuple(Holder(fire=claim.fire, since=since) for claim, since in held),
+        waiting=tuple(_in_line(claim) for claim in waiting),
+    )
+
+
+# --- loss of memory ---
 
 
 def restore_waiting(space: Space, waiting: Waiting) -> None:
-    """Back into the line after a loss of memory, with what a waiting fire holds."""
+    """Back into the line, with what a waiting fire holds."""
     if space.claim(waiting.fire.key) is not None:
         return
     claim = space.add(waiting.fire)
     claim.limits = waiting.limits
     claim.mirrored = space.epoch
-    space.change(claim, status=Status.WAITING)
-    _hold(space, claim, Busy.SKIP)
+    turns.hold(space, claim, waited=False)
     space.queue(claim)
+    claim.waits_since = waiting.since or space.now
+    claim.waits_for = next((limit.name for limit in turns.waited_for(claim.limits)), "")
+    claim.wait_until = waiting.until
+    space.change(claim, status=Status.WAITING)
     records.record(space, claim)
 
 
 def restore_holds(space: Space, claim: Claim, holds: Sequence[Limit]) -> None:
     """A running fire holds what it held, whoever else may have got it since."""
-    space.unqueue(claim)
+    turns.leave(space, claim)
     claim.limits = tuple(holds) or claim.limits
-    _hold(space, claim, Busy.SKIP)
-    _hold(space, claim, Busy.WAIT)
+    turns.hold(space, claim, waited=False)
+    turns.hold(space, claim, waited=True)
     claim.granted = bool(claim.limits)
-
-
-def release(space: Space, claim: Claim) -> Sequence[FireKey]:
-    """The fire has ended: give back what it held, and name those that now fit."""
-    key = claim.fire.key
-    if not claim.limits:
-        return ()
-    space.unqueue(claim)
-    for limit in claim.limits:
-        space.let_go(limit.name, key)
-    claim.granted = False
-    return admit(space)
-
-
-def _free(space: Space, limit: Limit, key: FireKey) -> bool:
-    holders = space.holders(limit.name)
-    return key in holders or len(holders) < limit.capacity
-
-
-def _hold(space: Space, claim: Claim, busy: Busy) -> None:
-    for limit in claim.limits:
-        if limit.busy is busy:
-            space.hold(limit.name, claim.fire.key)

@@ -117,5 +117,7 @@ def restore_running(space: Space, running: Running) -> None:
         sent_at=fire.sent_at or running.started_at,
         started_at=running.started_at,
         lease_until=space.now + space.lease,
+        progress_at=space.now,
+        silent_after=delivery.silent_after,
     )
     records.record(space, claim)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from celery_parrot.coordination.rules import limits, records
 from celery_parrot.coordination.rules.space import FORGET_BEATS, Claim, ScheduleState, Space
@@ -81,6 +81,7 @@ def _claim(space: Space, plan: Plan, planned: PlannedFire, owner: str) -> None:
             owned_at=space.now,
             committed_at=space.now,
             store=plan.store,
+            recover=plan.recover,
         )
     )
     space.change(claim)
@@ -100,11 +101,11 @@ def renew(space: Space, hold: Hold) -> bool:
     return True
 
 
-def confirm(space: Space, hold: Hold) -> bool:
+def confirm(space: Space, hold: Hold, deadline: datetime | None = None) -> bool:
     claim = space.held(hold.key, hold.owner, hold.tries)
     if claim is None:
         return False
-    space.change(claim, status=Status.SENT, sent_at=space.now)
+    space.change(claim, status=Status.SENT, sent_at=space.now, deadline=deadline)
     records.count_sent(space, claim)
     records.record(space, claim)
     return True
@@ -114,9 +115,8 @@ def drop(space: Space, drop: Drop) -> bool:
     claim = space.held(drop.hold.key, drop.hold.owner, drop.hold.tries)
     if claim is None:
         return False
-    fire = space.change(claim, status=drop.status, reason=drop.reason, finished_at=space.now)
-    if not claim.counted:
-        records.unreserve(space, fire)
+    space.change(claim, status=drop.status, reason=drop.reason, finished_at=space.now)
+    records.unsent(space, claim)
     records.outcome(space, claim)
     limits.release(space, claim)
     return True

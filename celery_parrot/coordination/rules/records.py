@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from celery_parrot.coordination.rules.space import Claim, Space
-from celery_parrot.model.fire import Fire, FireKey, FireRecord, Origin, Status
+from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan
 from celery_parrot.protocols import Carried
 from celery_parrot.protocols.holding import Release
@@ -46,6 +46,10 @@ def record(
         output=output,
         error=error,
         late_result=before.late_result if before else None,
+        waited_for=claim.waits_for,
+        waited_from=claim.waits_since,
+        waited_until=claim.waited_until,
+        held_by=claim.waits_behind,
     )
     limit = space.timing.history_limit
     space.put_entry(record, min(limit, COPIES) if fire.store == "db" else limit)
@@ -55,10 +59,30 @@ def record(
 
 
 def _carry(space: Space, claim: Claim, record: FireRecord) -> None:
+    if claim.unsaid:
+        return  # first what the attempt before came to: :func:`go_on` has the rest
     if claim.fire.store == "db" or (
         claim.stray and space.state(claim.fire.key.schedule_id) is None and space.count_uncarried() < MOST_STRAYS
     ):
         space.carry(Carried(record=record, serial=claim.serial, counted=not claim.uncounted))
+
+
+def keep_failure(claim: Claim) -> None:
+    """The fire is about to go on after a failure: its row is to hear of that before it hears of anything else."""
+    claim.unsaid = claim.serial
+
+
+def go_on(space: Space, item: Carried) -> None:
+    """A row knows of this: if it was a failure that the fire has gone on after, carry what came since."""
+    claim, record = space.find(item.record.key), space.entry(item.record.key)
+    if claim is not None and claim.unsaid != item.serial:
+        return
+    if claim is not None:
+        claim.unsaid = 0
+    if record is None or record.attempt <= item.record.attempt or record.status is Status.PENDING:
+        return
+    serial = claim.serial if claim is not None else item.serial + 1
+    space.carry(Carried(record=record, serial=serial, counted=claim is None or not claim.uncounted))
 
 
 def record_range(space: Space, plan: Plan | Release, run: NotFired, owner: str) -> None:
@@ -132,10 +156,10 @@ def reserve(space: Space, schedule_id: str, origin: Origin, max_fires: int | Non
     return True
 
 
-def unreserve(space: Space, fire: Fire) -> None:
-    """Give back what :func:`reserve` counted, for a fire that was never sent."""
-    state = space.state(fire.key.schedule_id)
-    if state is not None and fire.origin in AUTOMATIC:
+def unsent(space: Space, claim: Claim) -> None:
+    """It has ended. Give back what :func:`reserve` counted, if it was never sent."""
+    state = space.state(claim.fire.key.schedule_id)
+    if state is not None and claim.fire.origin in AUTOMATIC and not claim.counted:
         state.run = replace(state.run, auto_count=max(state.run.auto_count - 1, 0))
 
 

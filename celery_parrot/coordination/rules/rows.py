@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from celery_parrot.coordination.rules import records
+from celery_parrot.coordination.rules import limits, records
 from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, Proof, Status
 from celery_parrot.model.plan import Plan, Verdict
@@ -34,6 +34,7 @@ def prepare(space: Space, plan: Plan, owner: str, token: str) -> CommitReply:
             owned_at=space.now,
             committed_at=space.now,
             store=plan.store,
+            recover=plan.recover,
             proof=proof,
         )
         claim = space.add(fire)
@@ -61,6 +62,7 @@ def discard(space: Space, hold: Hold, token: str) -> bool:
         return False
     if claim.fire.proof is None or claim.fire.proof.token != token:
         return False
+    limits.release(space, claim)
     space.forget(hold.key)
     space.strike(hold.key)
     return True
@@ -68,6 +70,7 @@ def discard(space: Space, hold: Hold, token: str) -> bool:
 
 def carried(space: Space, item: Carried) -> None:
     space.carried(item.record.key, item.serial)
+    records.go_on(space, item)
 
 
 def uncarried(space: Space, limit: int) -> Sequence[Carried]:

@@ -1,20 +1,19 @@
-"""Workers: start, lease, finish; and the reaper."""
+"""Workers: start, lease, finish."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from celery_parrot.coordination.rules import limits, records
-from celery_parrot.coordination.rules.space import Claim, Moment, Space
+from celery_parrot.coordination.rules import limits, records, turns
+from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.protocols import (
-    WORKER_LOST,
+    QUEUE_DEADLINE,
     Delivery,
     FinishReply,
     FinishVerdict,
     Lease,
     Outcome,
-    Reaped,
     StartReply,
     StartVerdict,
 )
@@ -62,6 +61,7 @@ def _unknown(space: Space, delivery: Delivery) -> Claim:
             attempt=delivery.attempt,
             sent_as=delivery.attempt,
             retries=delivery.retries,
+            deadline=delivery.deadline,
         )
     )
     # Known to the history, it has been counted before its claim expired.
@@ -87,10 +87,11 @@ def _meet(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
 
 def _open(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
     """Rules 7 and 8: nobody runs it."""
-    if delivery.deadline is not None and space.now > delivery.deadline and space.judging:
+    deadline = claim.fire.deadline
+    if deadline is not None and space.now > deadline and space.judging:
         _sent(space, claim)
         claim.ended_by = None
-        fire = space.change(claim, status=Status.EXPIRED, reason="queue deadline", finished_at=space.now)
+        fire = space.change(claim, status=Status.EXPIRED, reason=QUEUE_DEADLINE, finished_at=space.now)
         records.outcome(space, claim)
         limits.release(space, claim)
         return StartReply(verdict=StartVerdict.EXPIRED, attempt=fire.attempt)
@@ -101,6 +102,7 @@ def _run(space: Space, claim: Claim, delivery: Delivery, *, attempt: int) -> Sta
     _sent(space, claim)
     limits.enter(space, claim)
     claim.put_back_at, claim.renewed = None, True
+    claim.reserved_by, claim.reserved_until = "", None
     space.change(
         claim,
         status=Status.RUNNING,
@@ -111,6 +113,9 @@ def _run(space: Space, claim: Claim, delivery: Delivery, *, attempt: int) -> Sta
         worker=delivery.worker,
         started_at=space.now,
         lease_until=space.now + space.lease,
+        progress_at=space.now,
+        progress="",
+        silent_after=delivery.silent_after,
         finished_at=None,
         reason="",
     )
@@ -135,6 +140,8 @@ def renew(space: Space, lease: Lease) -> bool:
     if claim is None or claim.fire.status is not Status.RUNNING or claim.fire.token != lease.token:
         return False
     space.change(claim, lease_until=space.now + space.lease)
+    if lease.progress is not None:
+        space.change(claim, progress_at=space.now, progress=lease.progress.text)
     claim.renewed = True
     return True
 
@@ -176,29 +183,18 @@ def _end(space: Space, claim: Claim, outcome: Outcome) -> Sequence[FireKey]:
     if outcome.status is Status.SENT:
         # The coming message carries one more retry. Expecting it makes a redelivery of this one a duplicate.
         space.change(
-            claim, status=Status.SENT, token="", lease_until=None, attempt=fire.attempt + 1, retries=fire.retries + 1
+            claim,
+            status=Status.SENT,
+            token="",
+            lease_until=None,
+            attempt=fire.attempt + 1,
+            retries=fire.retries + 1,
+            deadline=outcome.deadline,
         )
         records.record(space, claim)
         return ()
+    turns.leave(space, claim)
     _sent(space, claim)
     space.change(claim, status=outcome.status, reason=outcome.reason, token="", lease_until=None, finished_at=space.now)
     records.outcome(space, claim, output=outcome.output, error=outcome.error, counted=outcome.counted)
     return limits.release(space, claim)
-
-
-# --- reap ---
-
-
-def reap(space: Space, limit: int) -> Sequence[Reaped]:
-    if not space.judging:
-        return []
-    reaped = []
-    for claim in space.soonest(Moment.LEASE, limit):
-        claim.ended_by = None
-        fire = space.change(
-            claim, status=Status.ABANDONED, reason=WORKER_LOST, token="", lease_until=None, finished_at=space.now
-        )
-        records.outcome(space, claim)
-        reaped.append(Reaped(fire=fire, named=tuple(limits.release(space, claim))))
-    limits.admit(space)  # what a quiet time held up
-    return reaped

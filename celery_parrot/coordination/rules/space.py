@@ -16,7 +16,7 @@ from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, Sch
 from celery_parrot.errors import MemoryLost
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Status
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Carried, Reading, Timing
+from celery_parrot.protocols import Busy, Carried, Limit, Reading, Timing
 
 __all__ = ["BEGINNING", "FORGET_BEATS", "Claim", "Moment", "ScheduleState", "Space"]
 
@@ -46,6 +46,7 @@ class Space(ABC):
     :ivar mirror_of: when the freshest memory that was put back in this epoch was seen.
     :ivar arrivals: how many fires have joined the line so far.
     :ivar purged: when expired claims were last looked for.
+    :ivar named: this operation put fires into the outbox that any beat may take at once: the beats are to be woken.
     """
 
     def __init__(self, namespace: Namespace, timing: Timing) -> None:
@@ -63,6 +64,7 @@ class Space(ABC):
         self.mirror_of: datetime | None = None
         self.arrivals = 0
         self.purged = BEGINNING
+        self.named = False
 
     # --- the common key ---
 
@@ -169,17 +171,22 @@ class Space(ABC):
         """As if there had never been a claim of this fire; its place in the line and what it holds are not touched."""
 
     @abstractmethod
-    def soonest(self, moment: Moment, limit: int) -> Sequence[Claim]:
-        """At most ``limit`` claims for which that moment has come, the earliest first. Costs by what is found."""
+    def soonest(self, moment: Moment, limit: int, *, holding: bool = False) -> Sequence[Claim]:
+        """At most ``limit`` claims for which that moment has come, the earliest first. Costs by what is found. With
+        ``holding``, only those that have ``limits``."""
 
     def purge(self) -> None:
         """Forget expired claims and beats; cheap, because it looks once a minute only."""
         if self.now - self.purged < _PURGE_EVERY:
             return
         self.purged = self.now
-        for claim in self.soonest(Moment.EXPIRES, _PURGE_BATCH):
-            self.forget(claim.fire.key)
+        self.forget_expired(_PURGE_BATCH)
         self.forget_beats(self.now - FORGET_BEATS)
+
+    def forget_expired(self, limit: int) -> None:
+        """At most ``limit`` claims."""
+        for claim in self.soonest(Moment.EXPIRES, limit):
+            self.forget(claim.fire.key)
 
     # --- the outbox: claims that are pending ---
 
@@ -214,6 +221,20 @@ class Space(ABC):
     @abstractmethod
     def line(self, names: Collection[str] | None = None) -> Sequence[Claim]:
         """Those that wait, by due time, then arrival. With ``names``, only those whose ``limits`` name one of these."""
+
+    def wanted(self) -> Collection[tuple[Limit, ...]]:
+        """The ``limits`` of those in line, each different ones once."""
+        return {claim.limits for claim in self.line()}
+
+    def first(self, limits: tuple[Limit, ...]) -> Claim | None:
+        """The first in line of those with exactly these ``limits``."""
+        return next((claim for claim in self.line() if claim.limits == limits), None)
+
+    def waiting(self, name: str) -> int:
+        """How many of those in line wait for that limit."""
+        return sum(
+            any(limit.name == name and limit.busy is Busy.WAIT for limit in c.limits) for c in self.line((name,))
+        )
 
     @abstractmethod
     def holders(self, name: str) -> Mapping[FireKey, datetime]:
