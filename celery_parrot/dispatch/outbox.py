@@ -189,8 +189,10 @@ class Outbox:
         return self._turns.line
 
     def committed(self, fires: Iterable[Fire]) -> None:
-        """Note fires this process just committed."""
-        self._mirror.update((fire.key, fire) for fire in fires)
+        """Note fires that are in the outbox: this process just committed them, or has seen them there."""
+        for fire in fires:
+            self._mirror[fire.key] = fire
+            self._turns.left(fire.key)
 
     def saw(self, reply: SweepReply) -> None:
         """Note what a sweep found, also in a time when nothing may be taken: memory may be lost again."""

@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 _REGISTER_BATCH = 1000
 _SETTLE = 0.2
+_GLANCE = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +113,7 @@ class Ticker:
         self._reading: Reading | None = None
         self._beats: tuple[Beat, ...] = ()
         self._next_sweep = self._next_unrouted = clock.monotonic()
+        self._woken = False
         self._swept_at: datetime | None = None
         self._last_tick = clock.monotonic()
 
@@ -139,7 +141,7 @@ class Ticker:
 
     def woken(self) -> None:
         """Somebody woke the beats: look at the outbox in the next tick, whenever the last look was."""
-        self._next_sweep = self._clock.monotonic()
+        self._woken = True
 
     def close(self) -> None:
         """Leave in good order: what is still in the outbox passes to the others at once."""
@@ -184,6 +186,8 @@ class Ticker:
             self._attached = True
         if self._clock.monotonic() >= self._next_sweep:
             self._sweep()
+        elif self._woken:
+            self._glance()
         self._register()
         if not self._time.steady or self._quiet():
             return False
@@ -196,6 +200,7 @@ class Ticker:
         return more
 
     def _sweep(self) -> None:
+        self._woken = False
         reply = self._observe(lambda: self._coordinator.sweep(self._beat()))
         self._beats = reply.beats
         self._swept_at = reply.reading.now
@@ -204,6 +209,16 @@ class Ticker:
         self._next_sweep = self._clock.monotonic() + min(interval, self._until_orphans(reply))
         self._watch.skew(self._time.skew)
         self._outbox.saw(reply)
+        if not reply.reading.quiet:
+            self._outbox.swept(reply, self._time.now())
+
+    def _glance(self) -> None:
+        """Somebody's turn has come: find it among the oldest, without a look at all who wait behind it."""
+        self._woken = False
+        reply = self._observe(lambda: self._coordinator.sweep(self._beat(), limit=_GLANCE))
+        if len(reply.entries) >= _GLANCE:
+            self._next_sweep = self._clock.monotonic()
+        self._outbox.committed(reply.entries)
         if not reply.reading.quiet:
             self._outbox.swept(reply, self._time.now())
 
@@ -314,7 +329,7 @@ class Ticker:
         """Until the next due time or the next sweep, at most one sync interval."""
         limit = self._settings.sync_interval
         now = self._clock.monotonic()
-        waits = [limit, max(0.0, self._next_sweep - now)]
+        waits = [limit, 0.0 if self._woken else max(0.0, self._next_sweep - now)]
         if not self._time.steady or self._quiet():
             return min(waits)
         following = self._stores.next_due(self._router.routed)

@@ -61,6 +61,10 @@ class Turns:
         """Note the line as a sweep found it."""
         self._line = {waiting.fire.key: waiting for waiting in line}
 
+    def left(self, key: FireKey) -> None:
+        """This one waits no more."""
+        self._line.pop(key, None)
+
     def ask(self, tickets: Sequence[Ticket]) -> Asked:
         """Which of these may be sent. No fire needs a limit: nobody is asked. Else one round trip, in order of due
         times, for whoever is asked for first gets what is left.
@@ -91,7 +95,7 @@ class Turns:
         for ticket in tickets:
             reply = replies.get(ticket.fire.key)
             if reply is None or reply.grant is Grant.GRANTED:
-                self._line.pop(ticket.fire.key, None)
+                self.left(ticket.fire.key)
                 asked.granted.append(ticket)
             elif reply.grant is Grant.WAITING:
                 self._waits(ticket, reply)

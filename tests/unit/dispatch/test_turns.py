@@ -16,7 +16,8 @@ from celery_parrot.model import events
 from celery_parrot.model.events import Event
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.model.schedule import Kind
-from celery_parrot.protocols import Coordinator, Hold, Lease
+from celery_parrot.model.state import Beat
+from celery_parrot.protocols import Coordinator, Hold, Lease, SweepReply
 from celery_parrot.stores.memory import CodeStore, Definition
 from celery_parrot.testing import FakeClock, ManualBeat, RecordingEvents
 from celery_parrot.triggers import build
@@ -150,6 +151,46 @@ def test_a_named_fire_is_sent_by_the_next_beat_that_looks(rig: Rig, another: boo
     assert rig.clock.now() == before
     other.tick(), beat.tick()
     assert sent(beat, other).count(g) == 1
+
+
+def test_a_woken_beat_does_not_look_at_all_who_wait(rig: Rig) -> None:
+    """A line of thousands would make each turn take longer than the one before it."""
+    names = [f"s{n:02}" for n in range(70)]
+    beat = _beat(rig, "B1", *[every(60, name, exclusion_group="gpu") for name in names])
+    beat.tick()
+    rig.clock.advance(60)
+    beat.tick()
+    assert len(beat.ticker._outbox.line) == 69
+    seen: list[int] = []
+    sweep = wire_of(beat).client.sweep
+
+    def watched(one: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
+        seen.append(limit)
+        return sweep(one, offset=offset, limit=limit)
+
+    beat.run(0.5)
+    with mock.patch.object(wire_of(beat).client, "sweep", watched):
+        _run(rig, sent(beat)[0])
+        beat.ticker.woken()
+        assert beat.tick() > 0.0
+    assert seen == [50]
+    assert len(beat.sent) == 2
+    assert len(beat.ticker._outbox.line) == 68
+
+
+def test_more_in_the_outbox_than_a_glance_shows_is_looked_at_whole_at_once(rig: Rig) -> None:
+    beat = _beat(rig, "B1", *[every(60, f"s{n:02}", exclusion_group=f"g{n}") for n in range(70)])
+    broker(beat, down="down")
+    beat.tick()
+    rig.clock.advance(60)
+    beat.tick()
+    beat.run(0.5)
+    before = wire_of(beat).calls.count("sweep")
+    beat.ticker.woken()
+    assert beat.tick() == 0.0
+    beat.tick()
+    assert wire_of(beat).calls.count("sweep") == before + 2
+    assert len(beat.ticker._outbox.mirror) == 70
 
 
 def test_without_a_wake_up_it_is_found_within_a_second(rig: Rig) -> None:
