@@ -30,6 +30,7 @@ parrot = LazyGroup(
         "doctor": "celery_parrot.cli.commands.doctor:doctor",
         "export": "celery_parrot.cli.commands.exporting:export",
         "apply": "celery_parrot.cli.commands.apply:apply",
+        "import": "celery_parrot.cli.commands.import_:import_",
         "db": "celery_parrot.cli.commands.db:db",
     },
     help="Look at schedules, fires and beats, and change schedules; make the tables of the database.",
