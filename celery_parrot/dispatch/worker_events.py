@@ -65,6 +65,8 @@ class Describer:
         if running is not None:
             fields |= {"name": running.delivery.name, "kind": running.delivery.kind, "attempt": running.attempt}
         fields |= {"status": str(outcome.status), "reason": outcome.reason}
+        if reply.named:
+            fields["named"] = [self._namespace.fire_id(key) for key in reply.named]
         subject = self._subject(outcome.lease.key, fields.get("name"))
         if reply.verdict is FinishVerdict.LATE:
             return Event(OUTCOME_LATE, logging.INFO, f"{subject}: {outcome.status} came late, changes nothing", fields)

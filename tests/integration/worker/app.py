@@ -16,7 +16,7 @@ from celery_parrot.errors import TargetMissing
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator, Timing
 from celery_parrot.runtime.current import current_fire
-from celery_parrot.runtime.worker import install
+from celery_parrot.runtime.worker import Thresholds, install
 from tests.integration.worker.served import ServedCoordinator
 from tests.support.waiting import monotonic
 
@@ -24,6 +24,8 @@ NAMESPACE = Namespace("worker-tests")
 BROKER = os.environ.get("BROKER", "memory://")
 STATE = os.environ.get("STATE", "")
 LEASE = float(os.environ.get("LEASE", "1.5"))
+WATCHED = "watched"  # the one kind that these workers declare
+SILENT_AFTER = 1.8
 
 app = Celery("worker-tests", broker=BROKER, backend=STATE or None)
 app.conf.update(
@@ -48,7 +50,14 @@ def connect() -> Coordinator:
 
 
 if "COORDINATOR" in os.environ:
-    install(app, connect, NAMESPACE, lease=LEASE, unreachable=cast(Any, os.environ.get("UNREACHABLE", "hold")))
+    install(
+        app,
+        connect,
+        NAMESPACE,
+        lease=LEASE,
+        thresholds=Thresholds({WATCHED: SILENT_AFTER}),
+        unreachable=cast(Any, os.environ.get("UNREACHABLE", "hold")),
+    )
 
 _clients: dict[int, redis.Redis] = {}
 
@@ -186,6 +195,32 @@ def busy(mark: str, seconds: float) -> str:
         pass
     fire = current_fire()
     return f"lost={fire.lost}" if fire is not None else "no fire"
+
+
+@app.task
+def steady(mark: str) -> str:
+    """Gets on until the gate is passed, then falls silent until it is told that it is lost."""
+    ran(mark)
+    fire = current_fire()
+    assert fire is not None
+    rounds = 0
+    while not state().blpop([f"gate:{mark}"], 0.1):
+        rounds += 1
+        fire.progress(f"round {rounds}", min(rounds / 100, 1.0))
+    state().rpush(f"silent:{mark}", rounds)
+    until = monotonic() + 15
+    while not fire.lost and monotonic() < until:
+        state().blpop([f"nothing:{mark}"], 0.05)
+    state().rpush(f"stopped:{mark}", str(fire.lost))
+    return "stopped"
+
+
+@app.task(bind=True, max_retries=5)
+def again_later(self: Any, mark: str, countdown: float) -> str:
+    ran(mark)
+    if not self.request.retries:
+        raise self.retry(countdown=countdown)
+    return "second time"
 
 
 class Based(Task):  # type: ignore[type-arg]

@@ -10,13 +10,21 @@ import pickle
 import socket
 import socketserver
 import threading
+from collections.abc import Sequence
 from typing import Any, Self
 
 from celery_parrot.clock import SystemClock, new_id
 from celery_parrot.coordination.memory import MemoryCoordinator
 from celery_parrot.errors import Unreachable
-from celery_parrot.model.fire import Namespace
-from celery_parrot.protocols import Timing
+from celery_parrot.model.fire import FireKey, Namespace
+from celery_parrot.protocols import (
+    LimitReply,
+    LimitRequest,
+    LimitState,
+    Reaped,
+    Reservation,
+    Timing,
+)
 
 
 class CoordinatorServer(socketserver.ThreadingTCPServer):
@@ -83,6 +91,20 @@ class ServedCoordinator:
             return value
 
         return call
+
+    # Written out: who looks for the capability must find it.
+
+    def request(self, requests: Sequence[LimitRequest]) -> Sequence[LimitReply]:
+        return self.__getattr__("request")(requests)  # type: ignore[no-any-return]  # whatever was answered
+
+    def reserve(self, reservations: Sequence[Reservation]) -> Sequence[bool]:
+        return self.__getattr__("reserve")(reservations)  # type: ignore[no-any-return]  # whatever was answered
+
+    def limits(self) -> Sequence[LimitState]:
+        return self.__getattr__("limits")()  # type: ignore[no-any-return]  # whatever was answered
+
+    def free(self, keys: Sequence[FireKey], reason: str) -> Sequence[Reaped | None]:
+        return self.__getattr__("free")(keys, reason)  # type: ignore[no-any-return]  # whatever was answered
 
     def close(self) -> None:
         """Nothing is open between calls."""

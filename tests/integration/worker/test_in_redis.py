@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from celery_parrot.model.fire import Status
-from tests.integration.worker.world import World
+from tests.integration.worker.app import SILENT_AFTER, WATCHED
+from tests.integration.worker.world import World, gpu, holders, status
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wait_until
 
@@ -51,15 +52,17 @@ def test_outage_at_start_and_finish(shared: World) -> None:
 
 
 def test_memory_lost_while_it_runs(shared: World) -> None:
-    fire = shared.fire("gated")
+    """The worker tells what runs there, what that holds, and how long it may be silent: nobody else gets its limits."""
+    fire = shared.fire("gated", kind=WATCHED, limits=gpu(shared))
     fire.until_ran()
     shared.redis.flush(2)
     shared.coordinator.attach()
-
-    def known_again() -> bool:
-        claim = fire.claim()
-        return claim is not None and claim.status is Status.RUNNING
-
-    wait_until(known_again, "the fire to be known again")
+    wait_until(lambda: status(fire) is Status.RUNNING, "the fire to be known again")
+    claim = fire.claim()
+    assert claim is not None
+    assert (claim.silent_after, holders(shared)) == (SILENT_AFTER, [fire.key])
+    second = shared.fire("note", limits=gpu(shared))
+    assert status(second) is Status.WAITING
     fire.pass_gate()
     assert fire.until(Status.SUCCESS).attempt == 1
+    assert (status(second), holders(shared)) == (Status.PENDING, [second.key])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from celery_parrot.model.fire import Status
-from tests.integration.worker.world import World
-from tests.support.waiting import wait_until
+from tests.integration.worker.app import SILENT_AFTER, WATCHED
+from tests.integration.worker.world import World, gpu, hands_over, holders
+from tests.support.waiting import stays, wait_until
 
 
 def test_runs_and_records(shared: World) -> None:
@@ -121,3 +123,51 @@ def test_outlives_leases(shared: World, pool: str) -> None:
     record = fire.until(Status.SUCCESS)
     assert record.output in ("passed", "lost=False")
     assert record.attempt == 1
+
+
+def test_progress_keeps_it_and_silence_ends_it(shared: World) -> None:
+    """Renewing the lease is no sign of progress. The body learns from ``lost`` that it is over, in every pool."""
+    fire = shared.fire("steady", kind=WATCHED)
+    fire.until_ran()
+    started = shared.coordinator.attach().now
+    later = started + timedelta(seconds=1.4 * SILENT_AFTER)
+    wait_until(lambda: shared.coordinator.attach().now > later, "longer than it may be silent")
+    assert not shared.coordinator.reap()
+    claim = fire.claim()
+    assert claim is not None
+    assert "round" in claim.progress
+    fire.pass_gate()
+    shared.state.blpop([f"silent:{fire.mark}"], 10)
+    stays(lambda: not shared.coordinator.reap(), "alive", 0.4 * SILENT_AFTER)
+    (reaped,) = wait_until(shared.coordinator.reap, "its silence to be too long")
+    assert (reaped.fire.key, reaped.fire.reason) == (fire.key, "silent")
+    found: Any = shared.state.blpop([f"stopped:{fire.mark}"], int(2 * shared.lease + 1))
+    assert found is not None
+    assert found[1] == "True"
+    assert fire.record().status is Status.ABANDONED
+    late = wait_until(lambda: fire.record().late_result, "what it returned, as a note")
+    assert late == "success: stopped"
+
+
+def test_limits_are_handed_over(shared: World) -> None:
+    hands_over(shared, "note", Status.SUCCESS)
+    hands_over(shared, "fail", Status.ERROR)
+    hands_over(shared, "no.such.task", Status.TARGET_MISSING, "task not registered")
+
+
+def test_freed_by_a_person_it_stops_by_itself(shared: World) -> None:
+    first = shared.fire("steady", limits=gpu(shared))
+    first.until_ran()
+    second = shared.fire("note", limits=gpu(shared))
+    (freed,) = shared.limits.free([first.key], "freed by a person")
+    assert freed is not None
+    assert freed.named == (second.key,)
+    first.pass_gate()
+    found: Any = shared.state.blpop([f"stopped:{first.mark}"], int(2 * shared.lease + 1))
+    assert found is not None
+    assert found[1] == "True"
+    wait_until(lambda: first.record().late_result, "what it returned, as a note")
+    assert (first.record().status, first.record().reason) == (Status.ABANDONED, "freed by a person")
+    assert holders(shared) == [second.key], "what comes late releases nothing"
+    second.go()
+    second.until(Status.SUCCESS)

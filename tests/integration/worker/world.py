@@ -15,7 +15,16 @@ from celery_parrot.clock import SystemClock
 from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Status
 from celery_parrot.model.plan import Plan, PlannedFire
-from celery_parrot.protocols import Coordinator, Hold, Registration, Timing
+from celery_parrot.protocols import (
+    Coordinator,
+    Grant,
+    Hold,
+    Limit,
+    LimitRequest,
+    Limits,
+    Registration,
+    Timing,
+)
 from tests.integration.worker.app import NAMESPACE
 from tests.integration.worker.served import CoordinatorServer
 from tests.support.procs import Proc, Procs
@@ -79,8 +88,18 @@ class World:
             return self._redis
         return self.server.coordinator.client()
 
+    @property
+    def limits(self) -> Limits:
+        """The same coordinator, as one that keeps limits."""
+        coordinator = self.coordinator
+        assert isinstance(coordinator, Limits)
+        return coordinator
+
     def fire(self, task: str = "note", *args: Any, **options: Any) -> Sent:
-        """Send a fire as a beat would. Its first argument is its mark, by which the body reports."""
+        """Send a fire as a beat would. Its first argument is its mark, by which the body reports.
+
+        Of the options ``kind``, ``limits`` (it is then sent if it gets them) and ``deadline`` (seconds from its due
+        time) are the fire's, the others its message's."""
         return Sent(self, task, args, options)
 
     def close(self) -> None:
@@ -104,10 +123,15 @@ class Sent:
         self.task = task if "." in task else f"{APP}.{task}"
         self.key = FireKey(f"schedule-{number}", SystemClock().now())
         self.id = NAMESPACE.fire_id(self.key)
+        self.kind: str = options.pop("kind", "task")
+        self.limits: tuple[Limit, ...] = options.pop("limits", ())
+        after: float | None = options.pop("deadline", 900.0 if self.limits else None)
+        self.deadline = None if after is None else self.key.due_at + timedelta(seconds=after)
         self._args, self._options = (self.mark, *args), options
         if commit:
             self._commit()
-        self.send()
+        if not commit or self._granted():
+            self.go(confirm=commit)
 
     def _commit(self) -> None:
         before = self.key.due_at - timedelta(seconds=1)
@@ -117,13 +141,24 @@ class Sent:
         plan = Plan(
             schedule_id=self.key.schedule_id,
             name=self.key.schedule_id,
-            kind="task",
+            kind=self.kind,
             expected_mark=before,
             new_mark=self.key.due_at,
             fires=(PlannedFire(self.key.due_at),),
         )
         coordinator.commit([plan], "beat")
-        assert coordinator.confirm([Hold(self.key, "beat")]) == [True]
+
+    def _granted(self) -> bool:
+        if not self.limits:
+            return True
+        (reply,) = self.world.limits.request([LimitRequest(hold=Hold(self.key, "beat"), limits=self.limits)])
+        return reply.grant is Grant.GRANTED
+
+    def go(self, *, confirm: bool = True) -> None:
+        """What the beat does with a fire that has all its limits."""
+        if confirm:
+            assert self.world.coordinator.confirm([Hold(self.key, "beat")], [self.deadline]) == [True]
+        self.send()
 
     def send(self, **changes: Any) -> None:
         """Send the message, or the same once more."""
@@ -140,9 +175,9 @@ class Sent:
             "fire_id": self.id,
             "due_at": self.key.due_at.isoformat(),
             "origin": "schedule",
-            "kind": "task",
+            "kind": self.kind,
             "attempt": 1,
-            "deadline": None,
+            "deadline": None if self.deadline is None else self.deadline.isoformat(),
         }
 
     def ran(self) -> list[str]:
@@ -176,3 +211,34 @@ class Sent:
 
         wait_until(there, f"{self.mark} to be {statuses or 'over'}", timeout, explain=self.claim)
         return self.record()
+
+
+# --- fires that hold limits ---
+
+
+def gpu(world: World) -> tuple[Limit, ...]:
+    """A group of this world's own, for one fire at a time."""
+    return (Limit(f"group:{world.queue}"),)
+
+
+def holders(world: World) -> list[FireKey]:
+    """Who holds it."""
+    (name,) = [limit.name for limit in gpu(world)]
+    return [holder.fire.key for limit in world.limits.limits() if limit.name == name for holder in limit.holders]
+
+
+def status(fire: Sent) -> Status | None:
+    """The state of its claim."""
+    claim = fire.claim()
+    return claim.status if claim is not None else None
+
+
+def hands_over(world: World, task: str, ends: Status, reason: str = "") -> None:
+    """The step that records the end of a fire names the next: nobody has to look, neither beat nor worker."""
+    first = world.fire(task, limits=gpu(world))
+    second = world.fire("note", limits=gpu(world))
+    assert first.until(ends).reason == reason
+    assert (status(second), holders(world)) == (Status.PENDING, [second.key])
+    second.go()
+    assert second.until(Status.SUCCESS).attempt == 1
+    assert holders(world) == []

@@ -74,6 +74,12 @@ class Bench:
 
     def sent(self, number: int = 0) -> FireKey:
         """A fire whose message is with the broker."""
+        key = self.committed(number)
+        self.server.client().confirm([Hold(key, "beat")])
+        return key
+
+    def committed(self, number: int = 0) -> FireKey:
+        """A fire in the outbox."""
         key, before = self.key(number), DUE - timedelta(seconds=1)
         coordinator = self.server.client()
         coordinator.register([Registration(schedule_id=key.schedule_id, when="-", initial=before)])
@@ -86,7 +92,6 @@ class Bench:
             fires=(PlannedFire(DUE),),
         )
         coordinator.commit([plan], "beat")
-        coordinator.confirm([Hold(key, "beat")])
         return key
 
     def delivery(self, token: str = "t1", number: int = 0, **changes: Any) -> Delivery:

@@ -263,7 +263,10 @@ def test_a_request_that_celery_let_go_of_is_not_noted_any_more(place: Make) -> N
     lifecycle = here.installed.sessions.get().lifecycle
     request = Received(here, deadline=DEADLINE)
     here.installed.parent.received(request)
+    (message,) = lifecycle._reservations._messages.values()
+    assert message.wanted()
     del request
+    assert not message.wanted()
     here.clock.advance(1)
     lifecycle.keep()
     assert in_hand(here) == []
