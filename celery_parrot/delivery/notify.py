@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from celery_parrot.delivery import templates
@@ -71,9 +73,14 @@ def send(spec: Mapping[str, Any], letter: Letter, means: Means) -> None:
         raise NotDelivered(f"{label(spec).removeprefix('notify ')}: not taken by the service")
 
 
+@cache
 def _apprise() -> Any:
-    import apprise  # heavy, and an extra
+    """The library and its services, which take a second to load. Raises ImportError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it says of its own modules is nothing that we or our users can change
+        import apprise
 
+        apprise.Apprise.instantiate("null://", suppress_exceptions=True)
     return apprise
 
 
