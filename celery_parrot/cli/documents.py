@@ -33,6 +33,8 @@ class _Loader(yaml.SafeLoader):
         """As the library's, but two keys of one name are an error: one of them would be lost."""
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key.value, str):
+                raise yaml.constructor.ConstructorError(None, None, "a key must be a text", key.start_mark)
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value!r} is there twice", key.start_mark)
             seen.add(key.value)
@@ -44,6 +46,13 @@ class _Dumper(yaml.SafeDumper):
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - the library's own name and form
 
 
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    # Line ends of other kinds are line ends to a reader, unless they are escaped; only quotes can do that.
+    style = '"' if any(not each.isprintable() and each != "\n" for each in text) else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
 for _tag, _pattern, _first in _RESOLVED:
     _Loader.add_implicit_resolver(_tag, _pattern, _first)
     _Dumper.add_implicit_resolver(_tag, _pattern, _first)

@@ -56,7 +56,7 @@ FIELDS: Final = (
     Field("tenant", _TEXT_OR_NULL, "Further argument of kinds other than task."),
     Field("args", _LIST, "Positional arguments of the task.", ()),
     Field("kwargs", _OBJECT, "Keyword arguments of the task.", {}),
-    Field("schedule_type", _TEXT, "The kind of when: cron, interval, daily, …"),
+    Field("schedule_type", _TEXT, "The kind of when, such as cron, interval or daily."),
     Field("schedule_config", _OBJECT, "When, in the keys of its schedule type."),
     Field("timezone", _TEXT, "An IANA name such as Europe/Madrid.", by_app=True),
     Field("enabled", {"type": "boolean"}, "False: it does not run.", True),
