@@ -111,7 +111,7 @@ class _Client(smtplib.SMTP):
                 self._deadline.left()
                 fault = exc
                 continue
-            self._host, self.local = host, ip_address(address.partition("%")[0]).is_loopback
+            self._host, self.local = host, _is_loopback(address)
             self.sock = self._deadline.watch(plain)
             if encrypted:
                 self._encrypt(plain)
@@ -149,6 +149,10 @@ class _Client(smtplib.SMTP):
                 self.sock.sendall(b"QUIT\r\n")
         with suppress(Exception):
             super().close()
+
+
+def _is_loopback(address: str) -> bool:
+    return ip_address(address.partition("%")[0]).is_loopback
 
 
 def _own_name() -> str:
