@@ -25,7 +25,7 @@ BROKER = os.environ.get("BROKER", "memory://")
 STATE = os.environ.get("STATE", "")
 LEASE = float(os.environ.get("LEASE", "1.5"))
 WATCHED = "watched"  # the one kind that these workers declare
-SILENT_AFTER = 1.8
+SILENT_AFTER = 2.2
 
 app = Celery("worker-tests", broker=BROKER, backend=STATE or None)
 app.conf.update(

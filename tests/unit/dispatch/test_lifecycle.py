@@ -13,7 +13,7 @@ from celery_parrot.dispatch.worker_events import COORDINATOR_UNREACHABLE, FIRE_D
 from celery_parrot.errors import Unreachable
 from celery_parrot.model import events
 from celery_parrot.model.fire import Status
-from celery_parrot.protocols import Lease, Outcome, StartVerdict
+from celery_parrot.protocols import Hold, Lease, Limit, LimitRequest, Outcome, StartVerdict
 from tests.unit.dispatch.bench import LEASE, NAME, Bench, success
 
 
@@ -36,6 +36,22 @@ def test_open_and_close(bench: Bench) -> None:
     assert bench.record().output == "done"
     assert [event.name for event in bench.events.events] == [events.FIRE_STARTED, events.FIRE_SUCCEEDED]
     assert bench.events.events[0].fields["fire_id"] == NAME.fire_id(delivery.key)
+
+
+def test_the_end_hands_over_whatever_the_worker_does_next(bench: Bench) -> None:
+    """Those that waited are in the outbox by the step that recorded the outcome, and the log says which."""
+    coordinator, group = bench.server.client(), (Limit("group:gpu"),)
+    first, second = bench.committed(0), bench.committed(1)
+    for key in (first, second):
+        coordinator.request([LimitRequest(hold=Hold(key, "beat"), limits=group)])
+    coordinator.confirm([Hold(first, "beat")])
+    worker, delivery = bench.worker(), bench.delivery()
+    worker.open(delivery)
+    assert bench.claim(1).status is Status.WAITING
+    worker.close(success(delivery))
+    assert bench.links[0].calls[-1] == "finish"
+    assert bench.claim(1).status is Status.PENDING
+    assert bench.events.events[-1].fields["named"] == [NAME.fire_id(second)]
 
 
 def test_a_second_message_is_a_duplicate(bench: Bench) -> None:
