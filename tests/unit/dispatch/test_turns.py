@@ -253,6 +253,25 @@ def test_a_busy_kind_skips_as_a_success(rig: Rig) -> None:
     assert beat.ticker._outbox.mirror == ()
 
 
+def test_a_schedule_that_may_not_overlap_skips_while_its_last_fire_runs(rig: Rig) -> None:
+    beat = _beat(rig, "B1", every(60, overlap="skip"))
+    beat.tick()
+    rig.clock.advance(60)
+    beat.tick()
+    rig.start(delivery_of(rig.key(60), "W1#1"))
+    for _ in range(6):
+        rig.clock.advance(10)
+        beat.tick()
+        assert rig.coordinator.renew_leases([Lease(rig.key(60), "W1#1")]) == [True]
+    assert sent(beat) == [rig.key(60)]
+    record = rig.record(rig.key(120))
+    assert (record.status, record.reason) == (Status.SKIPPED, "overlap")
+    rig.finish(delivery_of(rig.key(60), "W1#1"))
+    rig.clock.advance(60)
+    beat.tick()
+    assert sent(beat) == [rig.key(60), rig.key(180)]
+
+
 def test_an_edit_of_the_policy_applies_to_what_waits(rig: Rig) -> None:
     """It is read when the fire is processed: named, it is sent with the arguments of now."""
     beat, f, g = _f_sent_and_g_in_line(rig)
@@ -362,6 +381,21 @@ def test_the_deadline_is_told_to_the_worker_and_to_the_coordinator(rig: Rig) -> 
     headers = {message.headers["parrot"]["name"]: message.headers["parrot"]["deadline"] for message in beat.sent}
     assert headers == {"f": rig.at(60 + 900).isoformat(), "free": None}
     assert sorted(told_to, key=str) == [rig.at(60 + 900), None]
+
+
+def test_a_confirm_that_is_repeated_carries_the_same_deadline(rig: Rig) -> None:
+    """Its answer was lost, or it was never carried out."""
+    beat = _beat(rig, "B1", every(60, "f", exclusion_group="gpu"))
+    beat.tick()
+    rig.clock.advance(60)
+    wire_of(beat).refuse("confirm")
+    beat.tick()
+    beat.run(3)
+    assert len(beat.sent) == 1
+    assert rig.status(rig.key(60, "f")) is Status.SENT
+    (claim,) = rig.coordinator.claims([rig.key(60, "f")])
+    assert claim is not None
+    assert claim.deadline == rig.at(60 + 900)
 
 
 def test_the_mirror_knows_what_recovers(rig: Rig) -> None:
