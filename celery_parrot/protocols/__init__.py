@@ -13,6 +13,12 @@ from celery_parrot.protocols.deliveries import (
     DeliveryStatus,
     Parcel,
 )
+from celery_parrot.protocols.demands import (
+    Demand,
+    DemandReply,
+    Demands,
+    DemandVerdict,
+)
 from celery_parrot.protocols.editing import (
     Change,
     DefinitionStore,
@@ -109,6 +115,10 @@ __all__ = [
     "Delivery",
     "DeliveryReport",
     "DeliveryStatus",
+    "Demand",
+    "DemandReply",
+    "DemandVerdict",
+    "Demands",
     "Drop",
     "Due",
     "EventSink",
