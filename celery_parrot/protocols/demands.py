@@ -18,8 +18,8 @@ class Demand:
         an idempotency key decides where there is one. Of a backfill, the due time, with a nonce only if forced.
     :ivar store: where the schedule lives.
     :ivar recover: an abandoned fire is sent once more.
-    :ivar guard: seconds; the schedule's run-now guard must be free, and is this fire's for so long, renewed with its run
-        lease and freed by its outcome. None: no guard (backfill).
+    :ivar guard: seconds; the schedule's run-now guard must be free, and is this fire's for so long, renewed with its
+        run lease and freed by its outcome. None: no guard (backfill).
     :ivar override: arguments instead of the schedule's (``args``, ``kwargs``; absent: the schedule's own). Plain JSON.
         Never logged.
     :ivar by: who asked, for the history.
