@@ -13,12 +13,16 @@ def confirmed(question: str, yes: bool) -> None:
     """Ask, unless ``yes``. Raises ClickException if the answer is no, or there is nobody to ask."""
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _on_a_terminal():
         raise click.ClickException(
             f"Nothing was changed: nobody can be asked here. To do it without asking, say --yes. ({question})"
         )
     if not click.confirm(question, err=True):
         raise click.ClickException("Nothing was changed.")
+
+
+def _on_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def who(by: str | None) -> str:

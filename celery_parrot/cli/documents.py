@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import IO, Any
 
 import click
 import yaml
@@ -85,6 +85,11 @@ def read(text: str, where: str) -> tuple[list[Any], bool]:
             found.append(document)
     single = len(documents) == 1 and isinstance(documents[0], Mapping) and "schedules" not in documents[0]
     return found, not single
+
+
+def read_file(file: IO[str]) -> tuple[list[Any], bool]:
+    """As :func:`read`, of a file that click opened."""
+    return read(file.read(), "Standard input" if file.name in ("-", "<stdin>") else str(file.name))
 
 
 def write(documents: Iterable[Mapping[str, Any]]) -> Iterable[str]:

@@ -26,6 +26,8 @@ from celery_parrot.runtime.wiring import connect
 if TYPE_CHECKING:
     from celery_parrot.cli.diagnosis import Seen
 
+logger = logging.getLogger("celery_parrot")
+
 _ADDRESS = re.compile(r"^\w[\w+]*://\S*: ")
 """How an error of the coordinator begins; the sentence around it names the address already."""
 
@@ -41,6 +43,7 @@ class Source:
         parrot = vars(app).get(ATTRIBUTE)
         self.settings: Settings = load(app, attached=attached(() if parrot is None else parrot.stores))
         self.seen: Seen | None = None
+        self._handler: logging.Handler | None = None
 
     @cached_property
     def coordinator(self) -> Coordinator:
@@ -102,19 +105,19 @@ class Source:
         return registered_tasks(self._app)
 
     def said(self) -> None:
-        """From now on the warnings of what is done here go to stderr."""
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("Warning: %(message)s"))
-        handler.setLevel(logging.WARNING)
-        logger = logging.getLogger("celery_parrot")
-        logger.addHandler(handler)
-        logger.propagate = False
+        """Until closed, the warnings of what is done here go to stderr."""
+        self._handler = logging.StreamHandler()
+        self._handler.setFormatter(logging.Formatter("Warning: %(message)s"))
+        self._handler.setLevel(logging.WARNING)
+        logger.addHandler(self._handler)
 
     def close(self) -> None:
         """Let go of the connections, if there are any."""
         for name in ("coordinator", "schedules"):
             if (used := self.__dict__.get(name)) is not None:
                 used.close()
+        if self._handler is not None:
+            logger.removeHandler(self._handler)
 
 
 class Database:
@@ -179,7 +182,7 @@ class Database:
 def open_source(ctx: click.Context) -> Source:
     """The source for the app of ``celery -A app``."""
     # What a beat would log of schedules and settings as it starts is not an answer to what was asked here.
-    logging.getLogger("celery_parrot").addHandler(logging.NullHandler())
+    logger.addHandler(logging.NullHandler())
     return Source(ctx.obj.app)
 
 

@@ -43,12 +43,12 @@ def apply(
     its default. Where a schedule in FILE says its version and another is current, or somebody changes it meanwhile, it
     is refused. One that is refused does not keep the others from being written; the exit code is then 1.
     """
-    from celery_parrot.cli.documents import read
+    from celery_parrot.cli.documents import read_file
     from celery_parrot.cli.source import opened
 
     if (store or kind) and not prune:
         raise click.UsageError("--store and --kind say what --prune may delete; without it they do nothing.")
-    documents, _ = read(file.read(), f"{file.name}")
+    documents, _ = read_file(file)
     with opened(ctx) as source:
         source.must_be_shared()
         source.said()

@@ -43,7 +43,7 @@ def create(
 ) -> None:
     """Save what the arguments, options and file describe."""
     from celery_parrot.cli.commands.listing import as_fields
-    from celery_parrot.cli.documents import read
+    from celery_parrot.cli.documents import read_file
     from celery_parrot.cli.fields import given
     from celery_parrot.cli.source import opened
     from celery_parrot.client import READ_ONLY
@@ -60,7 +60,7 @@ def create(
         if missing:
             raise click.UsageError(f"A schedule needs {', '.join(missing)}: NAME TYPE SPEC --target TASK, or --file.")
     else:
-        documents, several = read(file.read(), "The file")
+        documents, several = read_file(file)
         for number, document in enumerate(documents, 1):
             if not isinstance(document, dict):
                 raise click.ClickException(f"Number {number} of the file is no object with the fields of a schedule.")

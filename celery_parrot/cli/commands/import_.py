@@ -178,7 +178,8 @@ def _print(found: Found, steps: Sequence[Step], written: bool, zone: tzinfo) -> 
         if some:
             click.echo(f"\n{title}:")
             for step in some:
-                click.echo(f"  {step.name}: {step.reason}." + (f" {step.fix.rstrip('.')}." if step.fix else ""))
+                name = step.name if step.fields else step.item.source_name
+                click.echo(f"  {name}: {step.reason}." + (f" {step.fix.rstrip('.')}." if step.fix else ""))
     _list("Notes", [f"{step.name}: {note}" for step in good for note in step.notes])
     faults = Counter(fault for step in good for fault in step.item.faults)
     _list(

@@ -47,7 +47,7 @@ def update(
     from celery_parrot.cli.source import opened
 
     texts = {**{name: text for name, text in options.items() if text is not None}, **assigned(pairs)}
-    document = {} if file is None else _one(file.read())
+    document = {} if file is None else _one(file)
     if not texts and not document:
         raise click.UsageError("Nothing to change: give FIELD=VALUE, an option or --file.")
     with opened(ctx) as source:
@@ -67,11 +67,11 @@ def update(
         click.echo(f"{view.name} is at version {view.version}: {when}.")
 
 
-def _one(text: str) -> dict[str, Any]:
-    from celery_parrot.cli.documents import read
+def _one(file: Any) -> dict[str, Any]:
+    from celery_parrot.cli.documents import read_file
     from celery_parrot.client import READ_ONLY
 
-    documents, _ = read(text, "The file")
+    documents, _ = read_file(file)
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise click.ClickException("The file must hold one object with the fields to change.")
     return {key: value for key, value in documents[0].items() if key not in READ_ONLY}
