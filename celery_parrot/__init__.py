@@ -24,11 +24,13 @@ from celery_parrot.errors import (
 )
 
 if TYPE_CHECKING:
+    from celery_parrot.protocols.line import IN_FLIGHT_SKIP_OUTPUT_KEY
     from celery_parrot.runtime.current import CurrentFire, current_fire
     from celery_parrot.runtime.parrot import Parrot
     from celery_parrot.runtime.scheduler import ParrotScheduler
 
 __all__ = [
+    "IN_FLIGHT_SKIP_OUTPUT_KEY",
     "ConfigurationError",
     "Conflict",
     "CurrentFire",
@@ -47,6 +49,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "IN_FLIGHT_SKIP_OUTPUT_KEY": "celery_parrot.protocols.line",
     "CurrentFire": "celery_parrot.runtime.current",
     "Parrot": "celery_parrot.runtime.parrot",
     "ParrotScheduler": "celery_parrot.runtime.scheduler",
