@@ -27,6 +27,7 @@ TASK: Final = "celery_parrot.deliver"
 
 _EVERY: Final = 0.5
 _BATCH: Final = 100
+_PAGES: Final = 5  # looked through at once; many may be for others
 _SEND_SECONDS: Final = 1.0
 _UNKNOWN_FOR: Final = timedelta(days=1)
 _BUSY_PAUSE: Final = 2.0
@@ -41,6 +42,7 @@ class DeliveryDesk:
         self._coordinator, self._stores, self._sender, self._clock = coordinator, stores, sender, clock
         self._owner, self._queue = owner, queue
         self._next = clock.monotonic()
+        self._after = ""  # where to go on, with those behind what is for others
 
     def run(self, now: datetime) -> None:
         """Send what is there, if it is time. Raises Unreachable or MemoryLost where the coordinator does.
@@ -50,15 +52,14 @@ class DeliveryDesk:
             return
         self._next = self._clock.monotonic() + _EVERY
         until = self._clock.monotonic() + _SEND_SECONDS
-        after = ""
-        while True:
-            page = self._coordinator.parcels(self._owner, _BATCH, after)
+        for _ in range(_PAGES):
+            page = self._coordinator.parcels(self._owner, _BATCH, self._after)
+            self._after = page[-1].id if len(page) == _BATCH else ""
             if page and not self._handle(page, now, until):
+                self._after = ""
                 self._next = self._clock.monotonic() + _BUSY_PAUSE  # the broker is away, or slow
+            if not self._after:
                 return
-            if len(page) < _BATCH:
-                return
-            after = page[-1].id
 
     def _handle(self, page: Sequence[Parcel], now: datetime, until: float) -> bool:
         """False: no more now."""
