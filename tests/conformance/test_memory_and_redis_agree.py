@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,17 +16,24 @@ from celery_parrot.model.fire import FireKey, Namespace, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan, PlannedFire
 from celery_parrot.model.state import Beat
 from celery_parrot.protocols import (
+    SLOTS,
+    Busy,
     Carried,
     Delivery,
     Drop,
     Hold,
     Lease,
+    Limit,
+    LimitRequest,
     Mark,
     Memory,
     Outcome,
+    Progress,
     Reading,
     Registration,
+    Reservation,
     Running,
+    Waiting,
 )
 from celery_parrot.protocols.holding import Release
 from celery_parrot.testing.conformance import TIMING
@@ -39,7 +46,18 @@ TOKENS = ("t1", "t2", "t3", "")
 ENDS = (Status.SUCCESS, Status.ERROR, Status.TARGET_MISSING, Status.SENT, Status.EXPIRED, Status.UNKNOWN)
 
 
-LOOKS = ("claims", "run_states", "beats", "fires", "uncarried", "holds")
+LIMITS = (
+    Limit("kind:agent", 1, Busy.SKIP),
+    Limit("schedule:a", 1, Busy.OVERLAP),
+    Limit("schedule:b", 1, Busy.WAIT, 1),
+    Limit("group:gpu"),
+    Limit("group:gpu"),
+    Limit("group:disk", 2),
+    Limit("group:disk", 2),
+    Limit(SLOTS, 2),
+    Limit(SLOTS, 2),
+)
+LOOKS = ("claims", "run_states", "beats", "fires", "uncarried", "holds", "limits")
 
 
 class SetClock:
@@ -100,8 +118,18 @@ def _uncarried(coordinator: Any) -> Any:
 
 
 def _differences(ours: Any, theirs: Any) -> list[str]:
-    if isinstance(ours, list) and len(ours) == len(theirs):
+    if isinstance(ours, (list, tuple)) and len(ours) == len(theirs):
         return [line for a, b in zip(ours, theirs, strict=True) if a != b for line in _differences(a, b)]
+    if is_dataclass(ours) and type(ours) is type(theirs):
+        names = [field.name for field in fields(ours)]
+        return [
+            str(ours),
+            *(
+                f"{name}: {getattr(ours, name)} != {getattr(theirs, name)}"
+                for name in names
+                if getattr(ours, name) != getattr(theirs, name)
+            ),
+        ]
     return [f"redis:  {ours}", f"memory: {theirs}"]
 
 
@@ -113,6 +141,7 @@ class Player:
         self._base = base
         self._marks = dict.fromkeys(SCHEDULES, base)
         self.outbox: Sequence[Any] = ()
+        self.line: Sequence[Waiting] = ()
         self._prepared: tuple[Sequence[Plan], str, str] = ((), "b1", "k")
 
     def due(self, n: int) -> datetime:
@@ -149,7 +178,23 @@ class Player:
             retries=self._pick((0, 0, 0, 1, 2)),
             put_back=self._random.random() < 0.3,
             deadline=self._pick((None, None, None, self._base)),
+            silent_after=self._pick((None, None, 4.0)),
         )
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Each name once."""
+        picked = [self._pick(LIMITS) for _ in range(self._random.randint(0, 3))]
+        return tuple({limit.name: limit for limit in picked}.values())
+
+    def request(self) -> LimitRequest:
+        return LimitRequest(hold=self.hold(), limits=self.limits(), wait=self._pick((None, None, 3.0)))
+
+    def reservation(self) -> Reservation:
+        return Reservation(key=self.key(), attempt=self._pick((1, 1, 2)), retries=self._pick((0, 0, 1)), worker="w1")
+
+    def lease(self) -> Lease:
+        progress = self._pick((None, None, Progress("on", 0.5), Progress("half")))
+        return Lease(self.key(), self._pick(TOKENS), progress)
 
     def plan(self) -> Plan:
         name = self._pick(SCHEDULES)
@@ -165,6 +210,7 @@ class Player:
             fires=tuple(fires),
             not_fired=self._pick(((), (missed,))),
             max_fires=self._pick((None, 3)),
+            recover=self._pick((True, False)),
         )
 
     def row_plan(self) -> Plan:
@@ -178,6 +224,7 @@ class Player:
             output=self._pick((None, "42")),
             error=self._pick((None, "E: e")),
             counted=self._pick((True, False)),
+            deadline=self._pick((None, None, self._base, self._base + timedelta(hours=2))),
         )
 
     def registration(self) -> Registration:
@@ -188,13 +235,20 @@ class Player:
         marks = tuple(Mark(schedule_id=name, last_due=mark) for name, mark in self._marks.items())
         known = tuple(Registration(schedule_id=name, when=self._pick(("w", "v"))) for name in SCHEDULES[:2])
         seen_at = self._pick((None, *(self._base + timedelta(seconds=n) for n in (0, 1, 3))))
-        return Memory(registrations=known, marks=marks, outbox=tuple(self.outbox), seen_at=seen_at)
+        return Memory(
+            registrations=known, marks=marks, outbox=tuple(self.outbox), line=tuple(self.line), seen_at=seen_at
+        )
 
     def running(self) -> Running:
-        return Running(delivery=self.delivery(), started_at=self._base, attempt=self._pick((1, 2)))
+        return Running(
+            delivery=self.delivery(),
+            started_at=self._base,
+            attempt=self._pick((1, 2)),
+            holds=self._pick(((), self.limits())),
+        )
 
     def step(self, pair: Pair) -> None:
-        kind = self._random.randrange(26)
+        kind = self._random.randrange(35)
         if kind == 0:
             registrations = [self.registration(), self.registration()]
             self.learn(pair.both(f"register {registrations}", lambda c: c.register(registrations)))
@@ -204,13 +258,14 @@ class Player:
             self.learn([reply for reply in replies if reply.mark])
         elif kind in (4, 5, 6):
             beat = self.beat()
-            self.outbox = pair.both(f"sweep {beat.owner}", lambda c: c.sweep(beat)).entries
+            seen = pair.both(f"sweep {beat.owner}", lambda c: c.sweep(beat))
+            self.outbox, self.line = seen.entries, seen.line
         elif kind == 7:
             holds = [self.hold(), self.hold()]
             pair.both(f"renew {holds}", lambda c: c.renew(holds))
         elif kind == 8:
-            holds = [self.hold()]
-            pair.both(f"confirm {holds}", lambda c: c.confirm(holds))
+            holds, until = [self.hold()], self._pick((None, self._base, self._base + timedelta(hours=2)))
+            pair.both(f"confirm {until} {holds}", lambda c: c.confirm(holds, [until]))
         elif kind == 9:
             drops = [Drop(hold=self.hold(), status=self._pick((Status.MISSED, Status.ERROR)), reason="why")]
             pair.both(f"drop {drops}", lambda c: c.drop(drops))
@@ -221,13 +276,14 @@ class Player:
             deliveries = [self.delivery(), self.delivery()]
             pair.both(f"start {deliveries}", lambda c: c.start(deliveries))
         elif kind == 15:
-            leases = [Lease(self.key(), self._pick(TOKENS)) for _ in range(8)]
+            leases = [self.lease() for _ in range(8)]
             pair.both(f"renew_leases {leases}", lambda c: c.renew_leases(leases))
         elif kind in (16, 17):
             outcomes = [self.outcome() for _ in range(4)]
             pair.both(f"finish {outcomes}", lambda c: c.finish(outcomes))
         elif kind == 18:
-            pair.both("reap", lambda c: c.reap(limit=2))
+            limit, holding = self._pick((2, 500)), self._pick((True, False))
+            pair.both(f"reap {limit} {holding}", lambda c: c.reap(limit=limit, holding=holding))
         elif kind in (20, 21, 22):
             if self._random.random() < 0.8:  # else the same again, as after a lost reply
                 first, second = self.row_plan(), self.row_plan()
@@ -242,6 +298,15 @@ class Player:
             self._carry(pair)
         elif kind == 25:
             self._hold_or_release(pair)
+        elif kind in (26, 27, 28, 29, 30, 31):
+            requests = [self.request(), self.request()]
+            pair.both(f"request {requests}", lambda c: c.request(requests))
+        elif kind == 32:
+            reservations = [self.reservation() for _ in range(8)]
+            pair.both(f"reserve {reservations}", lambda c: c.reserve(reservations))
+        elif kind == 33:
+            keys = [self.key()]
+            pair.both(f"free {keys}", lambda c: c.free(keys, "by hand"))
         elif self._random.random() < 0.3:
             self._disturb(pair)
         else:
@@ -278,7 +343,7 @@ class Player:
             return
         pair.flush()
         pair.both(f"remember {memory}", lambda c: c.remember(memory))
-        fresher = replace(self.memory(), outbox=tuple(self.outbox[1:]))
+        fresher = replace(self.memory(), outbox=tuple(self.outbox[1:]), line=tuple(self.line[1:]))
         pair.both(f"remember {fresher}", lambda c: c.remember(fresher))
         pair.both(f"remember_running {running}", lambda c: c.remember_running(running))
 
@@ -288,6 +353,7 @@ class Player:
         pair.both("run_states", lambda c: c.run_states(SCHEDULES))
         pair.both("beats", lambda c: c.beats())
         pair.both("uncarried", _uncarried)
+        pair.both("limits", lambda c: c.limits())
         pair.both("holds", lambda c: [c.holds([name]) for name in (*SCHEDULES, "r")])
         for name in (*SCHEDULES, *ROWS):
             pair.both("fires", lambda c, name=name: c.fires(name))  # type: ignore[misc]

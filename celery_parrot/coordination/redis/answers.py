@@ -30,6 +30,10 @@ from celery_parrot.protocols.holding import Held
 T = TypeVar("T")
 Report = Callable[[Fault], None]
 
+#: Of a place in line: how much stands before the claim text, and where its arrival is.
+PLACE: Final = 37
+ARRIVAL: Final = slice(20, 36)
+
 #: What reading a rubbish value raises.
 UNREADABLE: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
 
@@ -292,12 +296,6 @@ def limit_reply_in(namespace: Namespace, reply: Sequence[bytes]) -> LimitReply:
     grant, limit, claim, moment, kind = (text(part) for part in reply)
     held_by = namespace.fire_id(key_from_text(claim, moment)) if claim else ""
     return LimitReply(grant=Grant(grant), held_by=held_by, held_by_kind=kind, limit=limit)
-
-
-def line_in(flat: Sequence[bytes], read: FiresIn, report: Report) -> tuple[Waiting, ...]:
-    """Fires in line, told as claim text and claim in turn."""
-    found = (waiting_in(claim, raw, read(claim, raw), report) for claim, raw in zip(flat[::2], flat[1::2], strict=True))
-    return tuple(waiting for waiting in found if waiting is not None)
 
 
 def waiting_in(claim: bytes | str, raw: bytes, fire: Fire | None, report: Report) -> Waiting | None:

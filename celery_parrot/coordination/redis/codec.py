@@ -203,7 +203,7 @@ def running_out(running: Running) -> dict[str, Any]:
 def lease_out(lease: Lease) -> dict[str, Any]:
     out: dict[str, Any] = {"text": lease.key.text, "token": lease.token}
     if lease.progress is not None:
-        out["progress"] = lease.progress.note
+        out["progress"] = lease.progress.text
     return out
 
 

@@ -126,8 +126,14 @@ class RedisCoordinator(RowCalls, LimitCalls):
         return self._flags("drop", "drops", drops, out)
 
     def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
-        payload = {"owner": beat.owner, "beat": codec.beat_out(beat), "offset": offset, "limit": limit}
-        reading, (flat, due, beats, seen, line) = self._call("sweep", payload)
+        payload = {
+            "owner": beat.owner,
+            "beat": codec.beat_out(beat),
+            "offset": offset,
+            "limit": limit,
+            "line_seen": self._line_seen(),
+        }
+        reading, (flat, due, beats, seen, line, new) = self._call("sweep", payload)
         read = answers.FiresIn(self._faults.report)
         told = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
         found = [read(claim, raw, plan) for claim, raw, plan in told]
@@ -137,7 +143,7 @@ class RedisCoordinator(RowCalls, LimitCalls):
             entries=tuple(fire for fire in found if fire is not None),
             due=tuple(Hold(fire.key, fire.owner, fire.tries) for fire in takeable),
             beats=answers.beats_in(beats, seen, self._faults.report),
-            line=answers.line_in(line, read, self._faults.report),
+            line=self._line_in(line, new, limit),
         )
 
     def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from celery_parrot.coordination.redis import answers, codec
-from celery_parrot.coordination.redis.calls import Calls
+from celery_parrot.coordination.redis.calls import CHUNK, Calls
 from celery_parrot.model.fire import FireKey
 from celery_parrot.protocols import (
     EXPIRED_WAITING,
@@ -21,13 +21,41 @@ from celery_parrot.protocols import (
     LimitState,
     Reaped,
     Reservation,
+    Waiting,
 )
-
-_WORKER_GONE = "the worker that had its message is gone"
 
 
 class LimitCalls(Calls):
     """:class:`~celery_parrot.protocols.Limits`, and the reaper, which looks after them."""
+
+    _line: Mapping[str, Waiting] = {}  # the line as it was read last, by place
+
+    def _line_seen(self) -> str:
+        """The latest arrival that is known. Each fire is read once: with 1,000 in line every sweep would read all."""
+        return max((place[answers.ARRIVAL] for place in self._line), default="")
+
+    def _line_in(self, told: bytes, new: Sequence[bytes], limit: int) -> tuple[Waiting, ...]:
+        """The fires at these places. One that has left the line since is left out."""
+        places: list[str] = [*codec.load(codec.text(told, "replace"))]
+        known = dict(self._line)
+        self._learn(known, zip(new[::2], new[1::2], strict=True))
+        missing = [place for place in places if place not in known]  # beyond the page that was read before
+        for first in range(0, len(missing), CHUNK):
+            chunk = missing[first : first + CHUNK]
+            _, replies = self._call("claims", {"texts": [place[answers.PLACE :] for place in chunk]})
+            self._learn(known, ((place, reply[0]) for place, reply in zip(chunk, replies, strict=True) if reply))
+        line = {place: known[place] for place in places if place in known}
+        beyond = {place: known[place] for place in known if place > places[-1]} if len(places) >= limit else {}
+        self._line = line | beyond
+        return tuple(line.values())
+
+    def _learn(self, known: dict[str, Waiting], told: Iterable[tuple[bytes | str, bytes]]) -> None:
+        read = answers.FiresIn(self._faults.report)
+        for place, raw in told:
+            claim = codec.text(place, "replace")[answers.PLACE :]
+            waiting = answers.waiting_in(claim, raw, read(claim, raw), self._faults.report)
+            if waiting is not None:
+                known[codec.text(place, "replace")] = waiting
 
     def request(self, requests: Sequence[LimitRequest]) -> Sequence[LimitReply]:
         words = {"skip_key": IN_FLIGHT_SKIP_OUTPUT_KEY, "in_flight": IN_FLIGHT, "overlap": OVERLAP}
@@ -40,9 +68,10 @@ class LimitCalls(Calls):
     def limits(self) -> Sequence[LimitState]:
         _, (found, claims) = self._call("limits", {})
         read = answers.FiresIn(self._faults.report)
-        fires = {codec.text(claim): read(claim, raw) for claim, raw in zip(claims[::2], claims[1::2], strict=True)}
-        raws = dict(zip(map(codec.text, claims[::2]), claims[1::2], strict=True))
-        states = [answers.limit_state_in(told, fires, raws, self._faults.report) for told in found]
+        told = list(zip(map(codec.text, claims[::3]), claims[1::3], claims[2::3], strict=True))
+        fires = {claim: read(claim, raw, plan) for claim, raw, plan in told}
+        raws = {claim: raw for claim, raw, _ in told}
+        states = [answers.limit_state_in(limit, fires, raws, self._faults.report) for limit in found]
         return sorted(states, key=lambda state: state.name)
 
     def free(self, keys: Sequence[FireKey], reason: str) -> Sequence[Reaped | None]:
@@ -61,7 +90,6 @@ class LimitCalls(Calls):
             "deadline": QUEUE_DEADLINE,
             "never": NEVER_STARTED,
             "waited": EXPIRED_WAITING,
-            "reserved": _WORKER_GONE,
         }
         _, replies = self._call("reap", {"limit": limit, "holding": holding, **words})
         read = answers.FiresIn(self._faults.report)

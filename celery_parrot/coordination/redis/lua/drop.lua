@@ -7,10 +7,7 @@ end
 local function drop_it(drop)
   local f = held(drop)
   if f then
-    may_carry(f)
-    f.c.status, f.c.reason, f.c.finished = drop.status, drop.reason, now
-    unreserve(f)
-    release(f, nil, nil, true)
+    finish_as(f, drop.status, drop.reason, true)
   end
   return f and 1 or 0
 end

@@ -158,7 +158,6 @@ local function watch_running(f)
       keep_out('silent', f.text)
     end
   end
-  c.silent_after, c.progressed, c.progress = nil, nil, nil
 end
 
 -- What watches over it until it runs.

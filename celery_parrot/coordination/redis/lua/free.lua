@@ -10,10 +10,7 @@ local function free(text)
   if not f or not ON_THE_WAY[f.c.status] then
     return {}
   end
-  may_carry(f)
-  unreserve(f)
-  f.c.status, f.c.reason, f.c.finished, f.c.ended_as = 'abandoned', call.reason, now, nil
-  local named = release(f, nil, nil, false)
+  local named = finish_as(f, 'abandoned', call.reason, false)
   table.insert(named, 1, cjson.encode(f.c))
   return named
 end

@@ -1,5 +1,5 @@
 -- -> {limits, claims}: {name, capacity, {claim text, when in ms…} of its holders, {claim text…} of those that wait} of
--- each limit that somebody holds or waits for; {claim text, claim…} of all these fires.
+-- each limit that somebody holds or waits for; {claim text, claim, plan or ""…} of all these fires.
 local lost = enter()
 if lost then
   return lost
@@ -18,6 +18,7 @@ local function tell(text)
     if seen[text] then
       claims[#claims + 1] = text
       claims[#claims + 1] = cjson.encode(f.c)
+      claims[#claims + 1] = proof_of(f.c, f.id)
     end
   end
   return seen[text]

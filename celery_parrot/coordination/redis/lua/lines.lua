@@ -132,7 +132,20 @@ local function waits(limit)
   return limit.busy == 'wait'
 end
 
--- Whether it waits for slots and nothing else.
+-- The name of the first that it waits for, slots last.
+local function first_wanted(limits)
+  local slots
+  for _, limit in ipairs(limits) do
+    if waits(limit) and limit.name ~= SLOTS then
+      return limit.name
+    elseif waits(limit) then
+      slots = SLOTS
+    end
+  end
+  return slots
+end
+
+-- Whether it waits for slots and nothing else: it is always ready.
 local function needs_slots_only(c)
   for _, limit in ipairs(c.limits) do
     if waits(limit) and limit.name ~= SLOTS then
@@ -142,7 +155,7 @@ local function needs_slots_only(c)
   return true
 end
 
--- Every sorted set that its place belongs into; told how many of them did not have it.
+-- Into the sets that its place belongs into. The limits that did not have it yet.
 local function put_in_line(c)
   local new = {}
   for _, limit in ipairs(c.limits) do

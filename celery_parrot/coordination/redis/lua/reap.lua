@@ -1,4 +1,4 @@
--- call.limit, call.holding; call.lost, call.silent, call.deadline, call.never, call.waited, call.reserved: reasons
+-- call.limit, call.holding; call.lost, call.silent, call.deadline, call.never, call.waited: reasons
 -- -> {text, claim, 1 if it is back in the outbox, text, moment, … of the fires that the release named} each: fires that
 -- show no sign of life, in the order of Coordinator.reap. With call.holding only those with limits.
 local lost = enter()
@@ -19,16 +19,13 @@ end
 local function send_again(f)
   local c = f.c
   c.status, c.attempt, c.retries, c.free, c.finished = 'pending', c.attempt + 1, 0, true, nil
-  c.sent_as, c.deadline, c.tries = c.attempt, nil, c.tries + 1 -- what the owner knows of it confirms nothing
+  c.sent_as, c.deadline, c.worker, c.started = c.attempt, nil, '', nil
+  c.tries = c.tries + 1 -- what its last owner still says of the attempt before confirms nothing
+  c.passed, c.put_back, c.unproved, c.ended_as = nil, nil, nil, nil
+  c.progressed, c.progress, c.silent_after = nil, nil, nil
   save(f)
   record(f)
   wake()
-end
-
-local function finish_as(f, status, reason, counted)
-  may_carry(f)
-  f.c.status, f.c.reason, f.c.finished, f.c.ended_as = status, reason, now, nil
-  return release(f, nil, nil, counted)
 end
 
 local function abandon(f, reason)
@@ -36,6 +33,7 @@ local function abandon(f, reason)
   local again = f.c.recover and not f.c.recovered
   if again then
     f.c.recovered = true
+    keep_failure(f)
     send_again(f)
   end
   tell(f, again, named)
@@ -80,8 +78,8 @@ local function waited(f)
   if f.c.status ~= 'waiting' then
     return nil
   end
-  unreserve(f)
-  tell(f, false, finish_as(f, 'error', call.waited .. ' ' .. in_words(f.c.waited_for or ''), true))
+  local limit = kept_back_by(f)
+  tell(f, false, finish_as(f, 'error', call.waited .. ' ' .. in_words(limit and limit.name or ''), true))
   return false
 end
 
@@ -90,7 +88,7 @@ local function left_in_hand(f)
     return nil
   end
   end_reservation(f)
-  f.c.reason = call.reserved
+  f.c.reason = call.lost
   send_again(f)
   tell(f, true, {})
   return false

@@ -25,7 +25,7 @@ local MOST_STRAYS = 1000
 -- of its schedule here; few of those wait, as there may be no database to ask.
 local function carry(f, entry)
   local c = f.c
-  if c.store ~= 'db' and not c.stray then
+  if (c.store ~= 'db' and not c.stray) or c.unsaid then -- first what the attempt before came to, see keep_failure
     return
   end
   if c.store ~= 'db' and (has_state(f.id) or (try('uncarried', '', 'ZCARD', K('uncarried')) or MOST_STRAYS) >= MOST_STRAYS) then
@@ -36,8 +36,16 @@ local function carry(f, entry)
     return
   end
   touched_sets.carry = true
+  f.queued = true
   if try('uncarried', f.text, 'ZADD', K('uncarried'), 'NX', c.serial, f.text) then
     touched_sets.uncarried = true
+  end
+end
+
+-- The fire is about to go on after a failure: its row is to hear of that before it hears of anything else.
+local function keep_failure(f)
+  if f.queued then
+    f.c.unsaid = f.c.serial
   end
 end
 

@@ -76,7 +76,8 @@ local function back_in_line(f)
     end
   end
   join_line(f)
-  unsettle()
+  f.c.waited_for, f.c.waited_from = first_wanted(f.c.limits), f.c.since
+  unsettle() -- whose turn it is will be seen when the silence is over
   restore(f)
 end
 

@@ -39,7 +39,7 @@ local function restore(r)
   c.status, c.attempt, c.sent_as, c.retries = 'running', math.max(c.attempt, r.attempt), r.sent_as, r.retries
   c.token, c.worker, c.lease = r.token, r.worker, now + conf.lease
   c.sent, c.started = c.sent or r.started, r.started
-  c.progressed, c.progress, c.silent_after = now, nil, r.silent_after
+  c.progressed, c.silent_after = now, r.silent_after
   save(f)
   record(f)
 end

@@ -14,29 +14,8 @@ local function against(grant, limit, text)
   return { grant, limit and limit.name or '', c and text or '', c and c.moment or '', c and c.kind or '' }
 end
 
-local function before_in_line(limit, place)
-  local head = head_of(limit.name)
-  return head and (not place or ahead_of(head, place)) and text_at(head) or nil
-end
-
--- Where it is waiting: the first limit without room, else the first that somebody before it has the right to.
 local function waiting(f)
-  for _, limit in ipairs(f.c.limits) do
-    if waits(limit) and not has_room(limit, f.text) then
-      return against('waiting', limit, oldest_holder(limit.name))
-    end
-  end
-  local first
-  for _, limit in ipairs(f.c.limits) do
-    if waits(limit) then
-      first = first or limit
-      local other = before_in_line(limit, f.c.place)
-      if other then
-        return against('waiting', limit, other)
-      end
-    end
-  end
-  return against('waiting', first)
+  return against('waiting', kept_back_by(f))
 end
 
 -- Ends at once. An in-flight skip is no success of its target: no failure count moves.
@@ -55,6 +34,11 @@ local function skip(f, limit, status, reason, text)
   save(f)
   record(f, output)
   return reply
+end
+
+local function first_in_line(limit)
+  local head = head_of(limit.name)
+  return head and text_at(head)
 end
 
 -- Holders and waiting fires of a limit count together.
@@ -77,16 +61,19 @@ local function refused(f)
   end
   for _, limit in ipairs(f.c.limits) do
     if waits(limit) and limit.buffer and not holds(limit.name, f.text) and is_full(limit) then
-      local text = oldest_holder(limit.name) or before_in_line(limit)
+      local text = oldest_holder(limit.name) or first_in_line(limit)
       return skip(f, limit, 'skipped', call.overlap, text)
     end
   end
   return nil
 end
 
-local function wait_in_line(f)
+local function wait_in_line(f, lack)
   local c = f.c
   join_line(f)
+  if lack == SLOTS then
+    keep_in('limits:ready', c.place, 0)
+  end
   if unsettled() then
     settle_line(f)
     if c.granted then
@@ -117,6 +104,14 @@ end
 
 local function decide(f, item)
   local c = f.c
+  if #item.limits == 0 then
+    if unsettled() then
+      settle_line()
+    end
+    c.granted = true
+    save(f)
+    return { 'granted', '', '', '', '' }
+  end
   c.limits = item.limits
   local more = raised(c.limits)
   if #more > 0 then
@@ -140,13 +135,14 @@ local function decide(f, item)
   end
   c.wait_until = item.wait and c.committed + item.wait or nil
   c.place = sortable(c.moment) .. next_serial() .. ':' .. f.text
-  if not unsettled() and not lacks(f) then
+  local lack = lacks(f)
+  if not lack and not unsettled() then
     grant(f)
     c.place, c.wait_until = nil, nil
     save(f)
     return { 'granted', '', '', '', '' }
   end
-  return wait_in_line(f)
+  return wait_in_line(f, lack)
 end
 
 local function request(item)

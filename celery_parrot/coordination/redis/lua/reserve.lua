@@ -10,10 +10,10 @@ local BEFORE_START = { pending = true, sent = true }
 local function reserve(item)
   local f = load(item.text)
   local c = f and f.c
-  if not c or not c.granted or not BEFORE_START[c.status] then
+  if not c or not c.granted or not c.limits or not BEFORE_START[c.status] then
     return 0
-  elseif item.attempt ~= c.sent_as or item.retries ~= c.retries then
-    return 0
+  elseif item.attempt < c.sent_as or (item.attempt == c.sent_as and item.retries < c.retries) then
+    return 0 -- it is not the newest message
   end
   ask('limits:reserved', 'ZADD', K('limits:reserved'), now + conf.lease, f.text)
   touched_sets['limits:reserved'] = true

@@ -34,18 +34,12 @@ local function run(f, d, attempt)
   return running(c)
 end
 
-local BEFORE_SENT = { pending = true, waiting = true }
-
 -- 7 and 8: nobody runs it
 local function open(f, d)
   local deadline = f.c.deadline
-  if BEFORE_SENT[f.c.status] then
-    deadline = d.deadline -- its beat has not told yet
-  end
   if deadline and now > deadline and judging() then
     was_sent(f)
-    f.c.status, f.c.reason, f.c.finished, f.c.ended_as = 'expired', 'queue deadline', now, nil
-    release(f, nil, nil, false)
+    finish_as(f, 'expired', 'queue deadline', false)
     return { 'expired', f.c.attempt, 0, 0 }
   end
   return run(f, d, f.c.attempt)

@@ -1,6 +1,6 @@
 -- call.owner, call.beat (what `beats` shows), call.offset, call.limit
 -- -> {entries: {text, claim, plan or ""…}, indexes of those that may be taken, beats: {owner, JSON…}, seen: {owner, ms…},
--- line: {text, claim…}}
+-- line: the places of those that wait, in order, as JSON, new: {place, claim…} of those that came after call.line_seen}.
 local lost = enter(true)
 if lost then
   return lost
@@ -55,22 +55,22 @@ if #texts == 0 and call.offset == 0 and try('proofs', '', 'HLEN', K('proofs')) t
   redis.call('DEL', K('proofs')) -- of claims that expired
 end
 
--- The line, in order: mirrored like the outbox. In it a claim does not age, see tend.lua.
-local line = {}
+
+-- The line, mirrored like the outbox. What a fire is does not change while it stands there, so whoever asks each second
+-- has most of them already.
 local places = try('limits:line', '', 'ZRANGE', K('limits:line'), call.offset, call.offset + call.limit - 1) or {}
-for first = 1, #places, 500 do
-  local keys = {}
-  for i = first, math.min(first + 499, #places) do
-    keys[#keys + 1] = K('fire:' .. text_at(places[i]))
-  end
-  for i, raw in ipairs(redis.call('MGET', unpack(keys))) do
+local new = {}
+for _, place in ipairs(places) do
+  if place:sub(21, PLACE - 1) > call.line_seen then
+    local raw = try('fire:' .. text_at(place), '', 'GET', K('fire:' .. text_at(place)))
     if raw then
-      line[#line + 1] = text_at(places[first + i - 1])
-      line[#line + 1] = raw
+      new[#new + 1] = place
+      new[#new + 1] = raw
     end
   end
 end
 return done({
   entries, due, try('beats', '', 'HGETALL', K('beats')) or {},
-  try('seen', '', 'ZRANGE', K('seen'), 0, -1, 'WITHSCORES') or {}, line,
+  try('seen', '', 'ZRANGE', K('seen'), 0, -1, 'WITHSCORES') or {},
+  cjson.encode(places), new,
 })

@@ -26,6 +26,10 @@ local function tend_place(place, changed)
     for _, name in ipairs(put_in_line(f.c)) do
       changed[#changed + 1] = name
     end
+    if lacks(f) == SLOTS then
+      keep_in('limits:ready', place, 0)
+      changed[#changed + 1] = SLOTS
+    end
     return
   end
   stands_at(place, {})

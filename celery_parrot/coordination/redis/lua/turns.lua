@@ -78,6 +78,31 @@ local function lacks(f, no_slots)
   return nil
 end
 
+-- The limit that keeps a waiting fire back, and the text of the fire that has it: holds it, or stands before it.
+local function kept_back_by(f)
+  local c, slots, first = f.c, nil, nil
+  for _, limit in ipairs(c.limits) do
+    if limit.name == SLOTS and waits(limit) then
+      slots = limit
+    elseif waits(limit) then
+      first = first or limit
+      if not has_room(limit, f.text) then
+        return limit, oldest_holder(limit.name)
+      end
+    end
+  end
+  if slots and not has_room(slots, f.text) then
+    return slots, oldest_holder(SLOTS)
+  end
+  for _, limit in ipairs(c.limits) do
+    local head = waits(limit) and limit.name ~= SLOTS and head_of(limit.name)
+    if head and ahead_of(head, c.place) then
+      return limit, text_at(head)
+    end
+  end
+  return first or slots, nil
+end
+
 local function grant(f)
   for _, limit in ipairs(f.c.limits) do
     if waits(limit) then
@@ -240,7 +265,10 @@ local function let_go(f)
   if place then
     leave_line(f)
   end
-  for _, limit in ipairs(c.limits or {}) do
+  if not c.limits then
+    return names
+  end
+  for _, limit in ipairs(c.limits) do
     keep_out(holders_of(limit.name), f.text)
     names[#names + 1] = limit.name
     out_of_use(limit.name)
@@ -262,12 +290,19 @@ local function next_turns(names)
   return told
 end
 
--- The fire has ended, its outcome is in its claim: the one hook that finish, reap, drop, expiry and free go through.
--- Claim, run state and history are written, its limits given back, and the waiting fires that now fit put back into
+-- The fire has ended, its outcome is in its claim: the one hook that every end of a fire goes through. Claim, run state and history are written, its limits given back, and the waiting fires that now fit put back into
 -- the outbox, all in one step. Returns those as text and moment in turn.
 local function release(f, output, err, counted)
   local names = let_go(f)
   save(f)
   outcome(f, output, err, counted)
   return next_turns(names)
+end
+
+-- The same for an end that no worker reports. What was never sent is given back to max_fires.
+local function finish_as(f, status, reason, counted)
+  may_carry(f)
+  unreserve(f)
+  f.c.status, f.c.reason, f.c.finished, f.c.ended_as = status, reason, now, nil
+  return release(f, nil, nil, counted)
 end
