@@ -163,6 +163,8 @@ class Outbox:
         sent_at = ticket.fire.owned_at + timedelta(seconds=self._clock.monotonic() - ticket.since)
         if sent_at - ticket.fire.key.due_at <= _LATE:
             return  # jitter only makes it less
+        if ticket.limits and ticket.fire.tries:
+            return  # it stood in line, as it may
         late = sent_at - sending_at(ticket.due.schedule, ticket.due.trigger, ticket.fire.key.due_at)
         if late > _LATE:
             seconds = round(late.total_seconds(), 1)
@@ -282,9 +284,10 @@ class Outbox:
         return (Status.MISSED, "too_late") if now > until else None
 
     def _tell_taken(self, fire: Fire, *, own: bool) -> None:
-        """A publish that failed, or a commit whose answer was lost, is no takeover: the fire was ours all along."""
+        """A publish that failed, a commit whose answer was lost, or a turn that has come is no takeover: the fire was
+        ours all along."""
         if own:
-            self._tell(events.TRIED_AGAIN, logging.INFO, f"still in the outbox, try {fire.tries}", fire)
+            self._tell(events.TRIED_AGAIN, logging.INFO, f"in the outbox again, try {fire.tries}", fire)
         else:
             self._tell(events.TAKEN_OVER, logging.INFO, f"taken over from another beat, try {fire.tries}", fire)
 

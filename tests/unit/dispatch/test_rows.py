@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -135,3 +135,42 @@ def test_a_store_out_of_reach_is_named_once(rig: Rig) -> None:
     beat.tick()
     assert told(beat, events.STORE_FAILED)[0].count("store db: ") == 1
     assert sent(beat) == []
+
+
+def test_what_the_row_refutes_is_never_asked_for_its_limits(rig: Rig) -> None:
+    """A claim that may yet be taken back must not keep others from their turn: whoever finds it proves it first."""
+    first, second = Rows(set()), Rows(set())
+    grouped = every(60, exclusion_group="gpu")
+    for rows in (first, second):
+        rows.put(replace(grouped, schedule=replace(grouped.schedule, store="db")))
+    dying, other = _beat(rig, "B1", first), _beat(rig, "B2", second)
+    asked: list[object] = []
+    cast(Any, other.ticker)._outbox._turns._limits.request = asked.extend
+    dying.tick(), other.tick()
+    rig.keep_touched(60)
+    first.dies = "before"
+    with pytest.raises(Died):
+        dying.tick()
+    second.fault = StoreUnreachable("db", "away")  # it commits nothing of its own
+    other.run(5)
+    assert asked == []
+    assert rig.coordinator.limits() == []
+    assert sent(other) == []
+
+
+def test_what_the_row_proves_is_asked_for_and_sent(rig: Rig) -> None:
+    committed: set[str] = set()
+    first, second = Rows(committed), Rows(committed)
+    grouped = every(60, exclusion_group="gpu")
+    for rows in (first, second):
+        rows.put(replace(grouped, schedule=replace(grouped.schedule, store="db")))
+    dying, other = _beat(rig, "B1", first), _beat(rig, "B2", second)
+    dying.tick(), other.tick()
+    rig.keep_touched(60)
+    first.dies = "after"
+    with pytest.raises(Died):
+        dying.tick()
+    other.run(5)
+    assert sent(other) == [rig.key(60)]
+    (state,) = rig.coordinator.limits()
+    assert [holder.fire.key for holder in state.holders] == [rig.key(60)]

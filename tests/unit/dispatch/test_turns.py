@@ -12,6 +12,7 @@ import pytest
 from celery_parrot.coordination.memory import MemoryCoordinator
 from celery_parrot.dispatch.limits import Bounds
 from celery_parrot.dispatch.ticker import TickSettings
+from celery_parrot.errors import ConfigurationError
 from celery_parrot.model import events
 from celery_parrot.model.events import Event
 from celery_parrot.model.fire import FireKey, Status
@@ -405,3 +406,24 @@ def test_the_mirror_knows_what_recovers(rig: Rig) -> None:
     rig.clock.advance(60)
     beat.tick()
     assert {fire.name: fire.recover for fire in beat.ticker._outbox.mirror} == {"s": True, "t": False}
+
+
+def test_a_kind_with_a_limit_that_nobody_keeps_stops_the_start(rig: Rig) -> None:
+    client = cast(Coordinator, _NoLimits(rig.coordinator.client()))
+    kinds = {"agent": Kind(name="agent", task="t", max_in_flight=1)}
+    with pytest.raises(ConfigurationError, match="_NoLimits keeps none"):
+        ManualBeat(client, [CodeStore()], clock=rig.clock, kinds=kinds)
+    with pytest.raises(ConfigurationError, match="parrot_max_concurrent = 3"):
+        ManualBeat(client, [CodeStore()], clock=rig.clock, bounds=Bounds(max_concurrent=3))
+
+
+def test_a_fire_that_stood_in_line_is_not_said_to_be_late(rig: Rig) -> None:
+    beat, f, g = _f_sent_and_g_in_line(rig)
+    rig.start(delivery_of(f, "W1#1"))
+    for _ in range(20):
+        beat.run(5)
+        rig.coordinator.renew_leases([Lease(f, "W1#1")])
+    rig.finish(delivery_of(f, "W1#1"))
+    beat.run(1.1)
+    assert g in sent(beat)
+    assert told(beat, events.FIRE_LATE) == []
