@@ -40,5 +40,5 @@ def told(exc: Exception, secrets: Iterable[str] = ()) -> str:
         if len(secret) >= _SHORTEST_SECRET:
             text = text.replace(secret, "**")
     # Cut before and after: a pattern should not have to run over megabytes, and masking may lengthen.
-    masked = mask(" ".join(text[: 8 * MOST].split()))
+    masked = mask(" ".join(text[: 8 * MOST].replace("\0", " ").split()))
     return shortened(masked, MOST).encode("utf-8", "replace").decode()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
 import reprlib
 from collections.abc import Iterable, Mapping, Set
 from datetime import date, time, timedelta
@@ -18,6 +19,8 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
+
+from celery_parrot.model.secrets import mask
 
 MARKER: Final = " … [cut]"
 LIMIT: Final = 4096
@@ -49,14 +52,15 @@ def format_result(value: object, limit: int = LIMIT) -> str | None:
 
 
 def format_error(exc: BaseException, limit: int = LIMIT) -> str:
-    """``Type: message``, or ``Type`` where the exception says nothing, cut to ``limit`` characters."""
+    """``Type: message``, or ``Type`` where the exception says nothing, cut to ``limit`` characters. Without the
+    passwords of URLs: it goes into history, mails and callbacks."""
     exc = unwrapped(exc)
     name = type(exc).__name__
     try:
         message = _message(exc, limit)
     except Exception:
         message = "(its message cannot be shown)"
-    return cut(f"{name}: {message}" if message else name, limit)
+    return cut(_masked(f"{name}: {message}") if message else name, limit)
 
 
 def unwrapped(exc: BaseException) -> BaseException:
@@ -70,11 +74,20 @@ def cut(text: str, limit: int = LIMIT) -> str:
     """``text`` if it fits, else its beginning and a marker, ``limit`` characters together. Always encodable."""
     if len(text) > limit:
         text = text[: limit - len(MARKER)] + MARKER if limit >= len(MARKER) else text[:limit]
+    text = text.replace("\0", "\ufffd")  # no text of PostgreSQL's
     try:
         text.encode()
     except UnicodeEncodeError:  # lone surrogates, as os.fsdecode makes them: no store takes those
         text = text.encode("utf-8", "replace").decode()
     return text
+
+
+def _masked(text: str) -> str:
+    """A word at a time: over a text without spaces that is full of URLs, the time to mask grows with its square."""
+    return _WORD.sub(lambda word: mask(word[0]) if "://" in word[0] else word[0], text)
+
+
+_WORD: Final = re.compile(r"\S{1,2000}")
 
 
 def _message(exc: BaseException, limit: int) -> str:

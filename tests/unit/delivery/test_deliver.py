@@ -140,7 +140,7 @@ def test_an_endless_error_is_cut_and_an_unprintable_one_is_told() -> None:
             raise ValueError
 
     ears = Ears("a", "b", "c")
-    ears.failing = {"a": ValueError("x" * 10_000_000), "b": Unprintable(), "c": ValueError("\ud800 \n\n and more")}
+    ears.failing = {"a": ValueError("x" * 10_000_000), "b": Unprintable(), "c": ValueError("\ud800 \n\0\n and more")}
     report = deliver(Job(parcel=parcel(), callbacks=specs("a", "b", "c")), ears.means, last=True)
     errors = [one.error for one in report.callbacks]
     assert len(errors[0]) < 600

@@ -47,6 +47,8 @@ class Hostile:
         (ValueError("bad"), "ValueError: bad"),
         ([ValueError("bad")], '["ValueError: bad"]'),
         ("\udc80", "?"),
+        ("a\0b", "a\ufffdb"),
+        ("😀" * 3, "😀😀😀"),
     ],
 )
 def test_format_result(value: object, text: str | None) -> None:
@@ -113,6 +115,7 @@ def test_exactly_the_limit_is_whole() -> None:
         (ValueError(), "ValueError"),
         (OSError(2, "no file"), "FileNotFoundError: [Errno 2] no file"),
         (SystemExit(3), "SystemExit: 3"),
+        (OSError("no postgresql://u:s3cret@h/db"), "OSError: no postgresql://u:**@h/db"),
     ],
 )
 def test_format_error(exc: BaseException, text: str) -> None:
