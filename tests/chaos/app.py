@@ -64,7 +64,7 @@ class Broken(schedule):
 
 
 def _entry(fields: dict[str, Any]) -> dict[str, Any]:
-    if fields["schedule"] == "broken":
+    if fields.get("schedule") == "broken":
         fields["schedule"] = Broken(1.0)
     if "lazy" in fields:
         fields["args"] = (BeatLazyFunc(_lazy, fields.pop("lazy")),)
@@ -149,6 +149,14 @@ def echo(self: Task[..., Any], *args: Any, **kwargs: Any) -> None:
 def slow(self: Task[..., Any], seconds: float) -> None:
     """Note start and end of a body that takes its time."""
     _note(self)
+    pause(seconds)
+    _note(self, "done")
+
+
+@app.task(bind=True, name="chaos.turn")
+def turn(self: Task[..., Any], target: str, seconds: float = 0.0) -> None:
+    """What kinds of the limits' tests run: note start and end of a body that takes its time."""
+    _note(self, args=[target])
     pause(seconds)
     _note(self, "done")
 
