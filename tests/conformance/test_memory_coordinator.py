@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer
+from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer, MemoryWake
 from celery_parrot.model.fire import Namespace
+from celery_parrot.protocols import Grant, Limit, LimitRequest
 from celery_parrot.testing import FakeClock
-from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance
+from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance, Scene
 from celery_parrot.testing.conformance.inspecting import Inspecting
 from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
@@ -59,3 +60,23 @@ class TestInspecting(Memory, Inspecting):
 
 class TestReserving(Memory, Reserving):
     """Messages in hand."""
+
+
+def test_a_release_that_names_a_fire_wakes_the_beats() -> None:
+    """And one that names nobody does not."""
+    clock = FakeClock()
+    wake = MemoryWake(clock)
+    coordinator = MemoryCoordinator(Namespace("wakes"), TIMING, clock, wake=wake)
+    backend = MemoryBackend()
+    scene = Scene(coordinator, backend)
+    scene.register()
+    scene.commit(1, 2)
+    asked = [LimitRequest(hold=scene.hold(n), limits=(Limit("group:gpu"),)) for n in (1, 2)]
+    assert [reply.grant for reply in coordinator.request(asked)] == [Grant.GRANTED, Grant.WAITING]
+    scene.confirm(scene.hold(1))
+    scene.start(1)
+    assert not wake.wait(0)
+    assert scene.finish(1).named == (scene.key(2),)
+    assert wake.wait(0)
+    assert scene.finish(1).named == ()
+    assert not wake.wait(0)

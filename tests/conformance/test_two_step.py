@@ -9,12 +9,19 @@ import pytest
 
 from celery_parrot.testing.conformance import Backend
 from celery_parrot.testing.conformance.two_step import RowScene, TwoStepConformance
+from celery_parrot.testing.conformance.two_step_limits import TwoStepLimitsConformance
 from tests.conformance.test_memory_coordinator import MemoryBackend
 from tests.conformance.test_redis_coordinator import RedisBackend
 from tests.support.redis_keys import leaked_keys
 
 
 class TestMemory(TwoStepConformance):
+    @pytest.fixture
+    def backend(self) -> Backend:
+        return MemoryBackend()
+
+
+class TestMemoryLimits(TwoStepLimitsConformance):
     @pytest.fixture
     def backend(self) -> Backend:
         return MemoryBackend()

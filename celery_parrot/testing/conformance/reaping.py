@@ -193,6 +193,17 @@ class Reaping(Conformance):
         scene.keep(QUEUE + 0.5, Lease(scene.key(1), "t1"))
         assert reap(scene) == [(Status.ABANDONED, SILENT)]
 
+    def test_what_progress_said_is_kept_as_text(self, scene: Scene) -> None:
+        scene.sent()
+        scene.start(silent_after=QUEUE)
+        for sign, said in (
+            (Progress("loading", 0.4), "40% loading"),
+            (Progress(fraction=1), "100%"),
+            (Progress(), ""),
+        ):
+            assert scene.c.renew_leases([Lease(scene.key(1), "t1", sign)]) == [True]
+            assert scene.fire().progress == said
+
     def test_progress_counts_for_its_own_delivery_only(self, scene: Scene) -> None:
         scene.sent()
         scene.start(silent_after=QUEUE)
