@@ -34,12 +34,16 @@ _BUSY_PAUSE: Final = 2.0
 
 
 class DeliveryDesk:
-    """Runs between ticks. Any beat may do it: a parcel is one beat's at a time, and one sent twice has one task id."""
+    """Runs between ticks. Any beat may do it: a parcel is one beat's at a time, and one sent twice has one task id.
+
+    :param coordinator: one that keeps no parcels has none to send.
+    """
 
     def __init__(
-        self, coordinator: Deliveries, stores: Stores, sender: Sender, clock: Clock, owner: str, queue: str | None
+        self, coordinator: object, stores: Stores, sender: Sender, clock: Clock, owner: str, queue: str | None
     ) -> None:
-        self._coordinator, self._stores, self._sender, self._clock = coordinator, stores, sender, clock
+        self._queue_of = coordinator if isinstance(coordinator, Deliveries) else None
+        self._stores, self._sender, self._clock = stores, sender, clock
         self._owner, self._queue = owner, queue
         self._next = clock.monotonic()
         self._after = ""  # where to go on, with those behind what is for others
@@ -48,20 +52,20 @@ class DeliveryDesk:
         """Send what is there, if it is time. Raises Unreachable or MemoryLost where the coordinator does.
 
         :param now: the coordinator's clock."""
-        if self._clock.monotonic() < self._next:
+        if self._queue_of is None or self._clock.monotonic() < self._next:
             return
         self._next = self._clock.monotonic() + _EVERY
         until = self._clock.monotonic() + _SEND_SECONDS
         for _ in range(_PAGES):
-            page = self._coordinator.parcels(self._owner, _BATCH, self._after)
+            page = self._queue_of.parcels(self._owner, _BATCH, self._after)
             self._after = page[-1].id if len(page) == _BATCH else ""
-            if page and not self._handle(page, now, until):
+            if page and not self._handle(self._queue_of, page, now, until):
                 self._after = ""
                 self._next = self._clock.monotonic() + _BUSY_PAUSE  # the broker is away, or slow
             if not self._after:
                 return
 
-    def _handle(self, page: Sequence[Parcel], now: datetime, until: float) -> bool:
+    def _handle(self, parcels: Deliveries, page: Sequence[Parcel], now: datetime, until: float) -> bool:
         """False: no more now."""
         known = self._stores.definitions({parcel.schedule_id for parcel in page if parcel.about is not About.ALERT})
         done: list[str] = []
@@ -77,15 +81,17 @@ class DeliveryDesk:
                 done.append(parcel.id)  # its schedule wants nobody told any more
             else:
                 wanted.append((parcel, message))
-        complete = self._send(wanted, done, until)
+        complete = self._send(parcels, wanted, done, until)
         if done:
-            self._coordinator.parcels_sent(done)
+            parcels.parcels_sent(done)
         return complete
 
-    def _send(self, wanted: Sequence[tuple[Parcel, Message]], done: list[str], until: float) -> bool:
+    def _send(
+        self, parcels: Deliveries, wanted: Sequence[tuple[Parcel, Message]], done: list[str], until: float
+    ) -> bool:
         if not wanted:
             return True
-        ours = self._coordinator.take_parcels(self._owner, [parcel.id for parcel, _ in wanted])
+        ours = parcels.take_parcels(self._owner, [parcel.id for parcel, _ in wanted])
         taken = [pair for pair, mine in zip(wanted, ours, strict=True) if mine]
         results = self._sender.send([message for _, message in taken], until) if taken else ()
         complete = True
@@ -98,7 +104,7 @@ class DeliveryDesk:
             else:
                 complete = False
         if unsendable:
-            self._coordinator.report(unsendable)
+            parcels.report(unsendable)
         return complete
 
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.committer import Committer, listen
+from celery_parrot.dispatch.deliveries import DeliveryDesk
 from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
 from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
@@ -67,6 +68,7 @@ class TickSettings:
     :ivar sync_interval: longest sleep in seconds, and the pause between two looks at the outbox.
     :ivar reap_interval: seconds between two reaps. ``unrouted_every``: between two reports of unrouted kinds.
     :ivar max_clock_skew: seconds of our own wall clock's error from which on warnings become loud.
+    :ivar delivery_queue: where the delivery task goes; None: as it is routed.
     """
 
     on_time: float = 10.0
@@ -75,6 +77,7 @@ class TickSettings:
     reap_interval: float = 30.0
     unrouted_every: float = 60.0
     max_clock_skew: float = 5.0
+    delivery_queue: str | None = None
 
 
 class Ticker:
@@ -105,6 +108,8 @@ class Ticker:
         )
         self._committer = Committer(ledgers, self._stores, clock, events, identity.owner, settings.on_time)
         self._errands = Errands(coordinator, rows, self._stores, clock, settings.batch)
+        queue = settings.delivery_queue
+        self._desk = DeliveryDesk(coordinator, self._stores, sender, clock, identity.owner, queue)
         teller = Teller(router.namespace, events)
         self._reaper = Reaper(coordinator, clock, events, teller, settings.reap_interval)
         self._watch = Watch(clock, events, settings.max_clock_skew)
@@ -193,6 +198,7 @@ class Ticker:
             return False
         more = self._dispatch()
         self._errands.run()
+        self._desk.run(self._time.now())
         self._report_unrouted()
         if self._reaper.run() or self._outbox.released:
             self._outbox.released = False

@@ -150,6 +150,7 @@ def _tick_settings(settings: Settings) -> TickSettings:
         sync_interval=settings.sync_interval,
         reap_interval=settings.reap_interval,
         max_clock_skew=settings.max_clock_skew,
+        delivery_queue=settings.delivery.queue,
     )
 
 
