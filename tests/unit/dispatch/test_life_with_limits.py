@@ -177,6 +177,18 @@ def test_a_fire_that_recovers_is_sent_once_more_and_asks_for_its_turn_again(rig:
     assert len(sent(beat)) == 3
 
 
+def test_a_recovered_fire_was_in_time_once(rig: Rig) -> None:
+    """However long the run was that died, and however short its grace."""
+    beat = _beat(rig, every(3600, recover=True, misfire_grace=10.0))
+    rig.clock.advance(3600)
+    beat.tick()
+    delivery = _opened(rig, beat, rig.key(3600))
+    _pass(rig, beat, 60, _renew(rig, delivery))
+    _pass(rig, beat, 60)
+    assert sent(beat) == [rig.key(3600)] * 2
+    assert rig.status(rig.key(3600)) is Status.SENT
+
+
 def test_a_kind_that_is_due_each_second_and_takes_three(rig: Rig) -> None:
     """One runs at any time; the others are skips."""
     kinds = {"agent": replace(AGENT, max_in_flight=1)}

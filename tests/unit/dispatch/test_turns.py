@@ -115,7 +115,10 @@ def test_who_waits_is_told_with_the_limit_and_the_fire_that_has_it(rig: Rig) -> 
 def test_who_is_due_first_is_asked_for_first(rig: Rig) -> None:
     """Whatever the order in which the stores tell of them."""
     earlier = replace(every(60, "z", exclusion_group="gpu"), trigger=build("interval", {"seconds": 60, "offset": 55}))
-    beat = _beat(rig, "B1", every(60, "a", exclusion_group="gpu"), earlier)
+    other = CodeStore([_in("redis", earlier)])
+    other.name = "redis"
+    stores = [CodeStore([every(60, "a", exclusion_group="gpu")]), other]
+    beat = ManualBeat(rig.coordinator.client(), stores, clock=rig.clock, namespace=NAMESPACE)
     beat.tick()
     rig.clock.advance(60)
     beat.tick()
