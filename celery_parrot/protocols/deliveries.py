@@ -175,7 +175,15 @@ class Deliveries(Protocol):
     """Capability of a coordinator: the queue of parcels, and what became of them.
 
     The queue lives with the outcomes: what records an outcome queues its parcel in the same step or not at all.
+    An id is good once: it is remembered for as long as a claim, so that what is queued or repeated after it was sent
+    is not sent again.
     """
+
+    def queue_parcels(self, parcels: Sequence[Parcel]) -> None:
+        """Queue what a database decided, whose rows are not the coordinator's: missed ranges, and the alert for a row
+        that was disabled. Asked by whoever brings an outcome into the rows, after the row and before it tells the
+        coordinator that this is done, so that a crash in between repeats both. Ids that are known are left out."""
+        ...
 
     def parcels(self, owner: str, limit: int, after: str = "") -> Sequence[Parcel]:
         """The queue, oldest first by (``queued_at``, ``id``), less what :meth:`take_parcels` would refuse ``owner``.

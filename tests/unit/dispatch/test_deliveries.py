@@ -31,6 +31,9 @@ class Queue:
         self.asked = 0
         self.down = False
 
+    def queue_parcels(self, parcels: Sequence[Parcel]) -> None:
+        self.parcels_.update({one.id: one for one in parcels})
+
     def parcels(self, owner: str, limit: int, after: str = "") -> Sequence[Parcel]:
         self.asked += 1
         if self.down:
