@@ -10,7 +10,7 @@ from celery_parrot.errors import ParrotError
 from celery_parrot.importers.ap_cron import crontab_fields
 from celery_parrot.importers.ap_triggers import RENUMBERED, Timing, cron_timing
 from celery_parrot.importers.celery_when import interval_when
-from celery_parrot.importers.items import CannotMap, Found, Item, cannot
+from celery_parrot.importers.items import CannotMap, Found, Item, guarded
 from celery_parrot.importers.keys import ForeignKeys
 from celery_parrot.importers.values import instant, json_of, plain_json
 from celery_parrot.model.schedule import as_uuid
@@ -59,10 +59,7 @@ def _reminders(keys: ForeignKeys, jobs_key: str, known: set[str]) -> tuple[str, 
 
 def _item(row: Row, zone: str) -> Item:
     schedule_id = str(row["schedule_id"])
-    try:
-        return _mapped(row, zone)
-    except CannotMap as error:
-        return cannot(f"{row.get('agent_name')} {schedule_id}", error)
+    return guarded(f"{row.get('agent_name')} {schedule_id}", lambda: _mapped(row, zone))
 
 
 def _mapped(row: Row, zone: str) -> Item:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from celery_parrot.errors import ParrotError
 from celery_parrot.importers.ap_triggers import timing_of
-from celery_parrot.importers.items import CannotMap, Found, Item, cannot
+from celery_parrot.importers.items import CannotMap, Found, Item, guarded
 from celery_parrot.importers.keys import ForeignKeys
 from celery_parrot.importers.pickles import loads
 from celery_parrot.importers.values import call_of, instant
@@ -61,16 +62,13 @@ def read_redis(keys: ForeignKeys, tasks: Tasks, *, jobs_key: str = JOBS_KEY) -> 
 
 def _items(jobs: Iterable[tuple[str, bytes]], tasks: Tasks) -> Iterable[Item]:
     for name, state in sorted(jobs):
-        try:
-            job = loads("job", state)
-            if not isinstance(job, dict) or not job.keys() >= _JOB:
-                raise CannotMap("it is no job of APScheduler 3", "Create it by hand: parrot create")
-            yield _mapped(name, job, tasks)
-        except CannotMap as error:
-            yield cannot(name, error)
+        yield guarded(name, partial(_mapped, name, state, tasks))
 
 
-def _mapped(name: str, job: Mapping[str, Any], tasks: Tasks) -> Item:
+def _mapped(name: str, state: bytes, tasks: Tasks) -> Item:
+    job = loads("job", state)
+    if not isinstance(job, dict) or not job.keys() >= _JOB:
+        raise CannotMap("it is no job of APScheduler 3", "Create it by hand: parrot create")
     notes: list[str] = []
     next_run: datetime | None = instant(job["next_run_time"], UTC)
     timing = timing_of(job["trigger"], next_run)

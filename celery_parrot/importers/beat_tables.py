@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from celery_parrot.errors import ParrotError
 from celery_parrot.importers.celery_when import CRON_FIELDS, When, crontab_when, interval_when, once_when, solar_when
-from celery_parrot.importers.items import CannotMap, Found, Item, cannot
+from celery_parrot.importers.items import CannotMap, Found, Item, guarded
 from celery_parrot.importers.values import call_of, instant, json_of, options_of
 
 if TYPE_CHECKING:
@@ -69,11 +69,7 @@ def read(tables: ForeignTables, family: Family) -> Found:
 
 
 def _item(row: Row, schedules: Mapping[str, Mapping[Any, Row]], family: Family) -> Item:
-    name = str(row.get("name"))
-    try:
-        return _mapped(row, schedules, family)
-    except CannotMap as error:
-        return cannot(name, error)
+    return guarded(str(row.get("name")), lambda: _mapped(row, schedules, family))
 
 
 def _mapped(row: Row, schedules: Mapping[str, Mapping[Any, Row]], family: Family) -> Item:

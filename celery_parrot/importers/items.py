@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,13 @@ class Found:
     aside: tuple[str, ...] = ()
 
 
-def cannot(source_name: str, error: CannotMap) -> Item:
-    """The item of an entry that has no counterpart."""
-    return Item(source_name=source_name, reason=error.reason, fix=error.fix)
+def guarded(source_name: str, make: Callable[[], Item]) -> Item:
+    """The item of one entry. One that has no counterpart, or is not what its scheduler writes, is told and harms no
+    other."""
+    try:
+        return make()
+    except CannotMap as error:
+        return Item(source_name=source_name, reason=error.reason, fix=error.fix)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        told = f"it is not what its scheduler writes ({type(error).__name__}: {error})"
+        return Item(source_name=source_name, reason=told, fix="Correct it in the source, or create it by hand")

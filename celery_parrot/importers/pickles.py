@@ -48,6 +48,15 @@ class Record:
             state = state[1] or state[0]
         self.state = dict(state) if isinstance(state, dict) else {}
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Items of a mapping of its own kind are not kept."""
+
+    def append(self, item: Any) -> None:
+        """Nor are those of a list."""
+
+    def extend(self, items: Any) -> None:
+        """As :meth:`append`."""
+
     def __reduce__(self) -> Any:
         raise TypeError("a record is not pickled again")
 
@@ -132,6 +141,7 @@ _KNOWN: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("pytz", "_UTC"): _pytz,
     ("builtins", "getattr"): _attribute,
     ("builtins", "set"): _set,
+    ("collections", "OrderedDict"): dict,
     ("copyreg", "_reconstructor"): _made,
     ("copy_reg", "_reconstructor"): _made,
     ("_codecs", "encode"): _encoded,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from celery_parrot.importers.celery_when import When, crontab_when, interval_when
-from celery_parrot.importers.items import CannotMap, Found, Item, cannot
+from celery_parrot.importers.items import CannotMap, Found, Item, guarded
 from celery_parrot.importers.keys import ForeignKeys
 from celery_parrot.importers.values import call_of, instant, options_of
 
@@ -55,10 +55,10 @@ def read(keys: ForeignKeys, *, prefix: str = PREFIX, zone: str = "UTC") -> Found
 
 
 def _item(name: str, definition: bytes, meta: bytes | None, static: set[str], zone: str) -> Item:
-    try:
-        return _mapped(_decoded("definition", definition), _decoded("meta", meta or b"{}"), static, zone)
-    except CannotMap as error:
-        return cannot(name, error)
+    return guarded(
+        name,
+        lambda: _mapped(_decoded("definition", definition), _decoded("meta", meta or b"{}"), static, zone),
+    )
 
 
 def _mapped(given: Mapping[str, Any], meta: Mapping[str, Any], static: set[str], zone: str) -> Item:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from celery_parrot.errors import ParrotError
 from celery_parrot.importers.celery_when import CRON_FIELDS, When, crontab_when, interval_when, solar_when
-from celery_parrot.importers.items import CannotMap, Found, Item, cannot
+from celery_parrot.importers.items import CannotMap, Found, Item, guarded
 from celery_parrot.importers.pickles import Record, loads
 from celery_parrot.importers.values import call_of, instant, options_of
 
@@ -35,7 +35,7 @@ def read(path: str, *, zone: str) -> Found:
 
 def _stored(path: str) -> Mapping[bytes, bytes]:
     base = path
-    if dbm.whichdb(base) is None and Path(path).suffix in (".db", ".dat", ".dir"):
+    if not dbm.whichdb(base) and Path(path).suffix in (".db", ".dat", ".dir"):
         base = path.removesuffix(Path(path).suffix)
     kind = dbm.whichdb(base)
     if not kind:
@@ -61,15 +61,13 @@ def _part(stored: Mapping[bytes, bytes], key: bytes, path: str) -> Any:
 
 
 def _item(name: str, entry: object, zone: str) -> Item:
-    try:
-        if not isinstance(entry, Record) or len(entry.args) < len(_ENTRY):
-            raise CannotMap("it is no entry of Celery's beat", "Create it by hand: parrot create")
-        return _mapped(dict(zip(_ENTRY, entry.args, strict=False)), zone)
-    except CannotMap as error:
-        return cannot(name, error)
+    return guarded(name, lambda: _mapped(entry, zone))
 
 
-def _mapped(entry: Mapping[str, Any], zone: str) -> Item:
+def _mapped(given: object, zone: str) -> Item:
+    if not isinstance(given, Record) or len(given.args) < len(_ENTRY):
+        raise CannotMap("it is no entry of Celery's beat", "Create it by hand: parrot create")
+    entry = dict(zip(_ENTRY, given.args, strict=False))
     last_run, notes = instant(entry["last_run_at"]), [FROM_CODE]
     when = _when(entry["schedule"], last_run, zone)
     fields = {
