@@ -23,17 +23,13 @@ def _names(ctx: click.Context, incomplete: str) -> list[str]:
     from celery.app.utils import find_app
 
     from celery_parrot.cli.source import Source
+    from celery_parrot.client.closest import before
 
     logging.getLogger("celery_parrot").addHandler(logging.NullHandler())
     wanted: Any = ctx.find_root().params.get("app")
     source = Source(find_app(wanted) if isinstance(wanted, str) else wanted)
     try:
-        page = source.schedules.find(after=_before(incomplete), limit=_MOST)
+        page = source.schedules.find(after=before(incomplete), limit=_MOST)
     finally:
         source.close()
     return [view.name for view in page if view.name.startswith(incomplete)]
-
-
-def _before(text: str) -> str:
-    """A text that sorts before all that begin with ``text``, and after most others."""
-    return f"{text[:-1]}{chr(ord(text[-1]) - 1)}\U0010ffff" if text and text[-1] > " " else text[:-1]

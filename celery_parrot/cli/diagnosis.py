@@ -63,8 +63,9 @@ def diagnose(source: Source) -> Iterator[Finding]:
             yield from check(source)
         except Exception as error:
             text = out_of_reach(source, error) if isinstance(error, Unreachable) else in_a_sentence(error)
-            if text not in said:
-                said.add(text)
+            subject = text.partition(" cannot be ")[0]
+            if subject not in said:
+                said.add(subject)
                 yield Finding(ERROR, name, text)
 
 
@@ -128,6 +129,9 @@ def _database(source: Source) -> Iterable[Finding]:
     except Exception as error:
         # One of click's is a sentence already.
         yield Finding(ERROR, "database", getattr(error, "message", None) or in_a_sentence(error))
+        return
+    if current is None:
+        yield Finding(ERROR, "database", f"{database.where} has no tables. Run celery -A YOUR_APP parrot db upgrade.")
         return
     for problem in problems:
         yield Finding(ERROR, "database", f"{problem.rstrip('.')}. Run celery -A YOUR_APP parrot db upgrade.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -18,6 +19,10 @@ from celery_parrot.stores.redis.rows import Row, row_in
 from celery_parrot.stores.redis.server import CHUNK, Scripts
 
 _RAW_CHARS = 500
+_SEARCHED = 4 * CHUNK
+"""Definitions that one call searches; those that do not match are not sent."""
+_PLAIN = re.compile(r"[ !#-\[\]-~]+")
+"""Texts that are the same in JSON, and in lower case to the server."""
 
 
 class Listing:
@@ -37,13 +42,17 @@ class Listing:
         words = text.lower() if text else ""
         found: list[tuple[str, Stored]] = []  # with the name it is ordered by
         narrow = state is not None or bool(words)
-        of_kind = {} if kind is None else {"kind": kind}
+        more_about: dict[str, Any] = {} if kind is None else {"kind": kind}
         count = CHUNK if narrow else min(max(limit, 0) + 1, CHUNK)
+        if _PLAIN.fullmatch(words):  # the server leaves out most of what does not match; the rest is judged here
+            more_about["text"], count = words, _SEARCHED
         cursor, more = after, True
         while more and len(found) <= max(limit, 0):
-            now, replies = self._scripts.one("look", {"after": cursor, "count": count, **of_kind})
+            now, replies = self._scripts.one("look", {"after": cursor, "count": count, **more_about})
             more = len(replies) == count
             for reply in replies:
+                if not reply:
+                    continue
                 cursor = reply[4].decode()
                 if not reply[1] or ((narrow or kind is not None) and not _may_match(reply[1], cursor, kind, words)):
                     continue

@@ -1,5 +1,5 @@
 -- call.texts (ids, or with call.names names or ids, a name first), or call.after and call.count: a page by name, of
--- call.kind if there is one
+-- call.kind if there is one; with call.text (lower case) what has it in neither name nor JSON is left out
 -- -> {id, JSON, history entries, {field, value…}, name in the index} each; without JSON or nothing at all if it is gone.
 local ids, names = {}, {}
 if call.texts then
@@ -13,10 +13,17 @@ else
     names[i], ids[i] = found:match('^(.-)%z(.*)$')
   end
 end
+local function matches(name, raw)
+  return not call.text or name:lower():find(call.text, 1, true) or raw:lower():find(call.text, 1, true)
+end
+
 local found = {}
 for i, id in ipairs(ids) do
   local raw = redis.call('HGET', K('jobs'), id)
-  if raw then
+  if raw and not matches(names[i] or '', raw) then
+    -- The last one says where the next page begins.
+    found[i] = i == #ids and { id, '', 0, {}, names[i] } or {}
+  elseif raw then
     local entries = try('fires:' .. id, '', 'HLEN', K('fires:' .. id)) or 0
     local state = try('state:' .. id, '', 'HGETALL', K('state:' .. id)) or {}
     found[i] = { id, raw, entries, state, names[i] or '' }
