@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer
 from celery_parrot.dispatch.lifecycle import Lifecycle, WorkerCoordinator
+from celery_parrot.dispatch.limits import Bounds
 from celery_parrot.dispatch.routing import HEADER
 from celery_parrot.dispatch.ticker import TickSettings
 from celery_parrot.errors import Unreachable
@@ -98,13 +99,16 @@ class Rig:
     def key(self, seconds: float, name: str = "s") -> FireKey:
         return FireKey(name, self.at(seconds))
 
-    def beat(self, owner: str, *definitions: Definition, offset: float = 0.0) -> ManualBeat:
+    def beat(
+        self, owner: str, *definitions: Definition, offset: float = 0.0, bounds: Bounds | None = None
+    ) -> ManualBeat:
         """A beat with a wire of its own (:func:`wire_of`)."""
         clock = FakeClock(source=self.clock, offset=offset)
         wire = cast(Coordinator, Wire(self.coordinator.client()))
         store = CodeStore(definitions)
+        settings = TickSettings(reap_interval=5.0)
         return ManualBeat(
-            wire, [store], clock=clock, namespace=NAMESPACE, owner=owner, settings=TickSettings(reap_interval=5.0)
+            wire, [store], clock=clock, namespace=NAMESPACE, owner=owner, settings=settings, bounds=bounds
         )
 
     def worker(self, kind: type[Lifecycle] = Lifecycle) -> tuple[Lifecycle, Wire]:
