@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from celery_parrot.model.fire import Status
-from celery_parrot.protocols import Reaped
-from tests.integration.worker.world import Sent, World, gpu, hands_over, holders, status
+from tests.integration.worker.world import World, falls_silent, gpu, hands_over, holders, reaped, status
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import stays, wait_until
 
@@ -53,23 +52,16 @@ def test_a_retry_keeps_its_limits_and_gets_a_deadline_of_its_own(holding: World)
     second.until(Status.SUCCESS)
 
 
+def test_progress_keeps_it_and_silence_ends_it(holding: World) -> None:
+    falls_silent(holding)
+
+
 # --- workers that die, sleep or stop ---
 
 
 @pytest.fixture
 def world(make_world: Callable[..., World]) -> World:
     return make_world(in_redis=True)
-
-
-def reaped(world: World, fire: Sent) -> Reaped:
-    """Wait until a beat would end or repeat this fire. Others of the same server may be reaped before it."""
-    found = wait_until(
-        lambda: [one for one in world.coordinator.reap() if one.fire.key == fire.key],
-        f"{fire.mark} to be reaped",
-        20,
-        explain=fire.claim,
-    )
-    return found[0]
 
 
 def test_a_message_in_the_hands_of_a_dead_worker_is_sent_again(world: World) -> None:
@@ -105,7 +97,7 @@ def test_a_worker_that_shuts_down_keeps_nothing_that_it_has_not_begun(world: Wor
 def test_the_late_twin_of_a_reaped_fire_frees_nothing(world: World) -> None:
     """A worker that slept through its lease: its successor holds the limit and runs; what the sleeper says when it
     wakes is a note."""
-    sleeper = world.worker("prefork", name="sleeper", concurrency=1)
+    sleeper = world.worker("threads", name="sleeper", concurrency=1)
     first = world.fire("gated", limits=gpu(world))
     first.until_ran()
     second = world.fire("gated", limits=gpu(world))

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from celery_parrot.model.fire import Status
-from tests.integration.worker.app import SILENT_AFTER, WATCHED
-from tests.integration.worker.world import World, gpu, hands_over, holders
-from tests.support.waiting import stays, wait_until
+from tests.integration.worker.world import World, falls_silent, gpu, hands_over, holders
+from tests.support.waiting import wait_until
 
 
 def test_runs_and_records(shared: World) -> None:
@@ -126,27 +125,7 @@ def test_outlives_leases(shared: World, pool: str) -> None:
 
 
 def test_progress_keeps_it_and_silence_ends_it(shared: World) -> None:
-    """Renewing the lease is no sign of progress. The body learns from ``lost`` that it is over, in every pool."""
-    fire = shared.fire("steady", kind=WATCHED)
-    fire.until_ran()
-    started = shared.coordinator.attach().now
-    later = started + timedelta(seconds=1.4 * SILENT_AFTER)
-    wait_until(lambda: shared.coordinator.attach().now > later, "longer than it may be silent")
-    assert not shared.coordinator.reap()
-    claim = fire.claim()
-    assert claim is not None
-    assert "round" in claim.progress
-    fire.pass_gate()
-    shared.state.blpop([f"silent:{fire.mark}"], 10)
-    stays(lambda: not shared.coordinator.reap(), "alive", 0.4 * SILENT_AFTER)
-    (reaped,) = wait_until(shared.coordinator.reap, "its silence to be too long")
-    assert (reaped.fire.key, reaped.fire.reason) == (fire.key, "silent")
-    found: Any = shared.state.blpop([f"stopped:{fire.mark}"], int(2 * shared.lease + 1))
-    assert found is not None
-    assert found[1] == "True"
-    assert fire.record().status is Status.ABANDONED
-    late = wait_until(lambda: fire.record().late_result, "what it returned, as a note")
-    assert late == "success: stopped"
+    falls_silent(shared)
 
 
 def test_limits_are_handed_over(shared: World) -> None:

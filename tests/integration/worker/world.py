@@ -22,10 +22,11 @@ from celery_parrot.protocols import (
     Limit,
     LimitRequest,
     Limits,
+    Reaped,
     Registration,
     Timing,
 )
-from tests.integration.worker.app import NAMESPACE
+from tests.integration.worker.app import NAMESPACE, SILENT_AFTER, WATCHED
 from tests.integration.worker.served import CoordinatorServer
 from tests.support.procs import Proc, Procs
 from tests.support.proxy import TcpProxy
@@ -242,3 +243,40 @@ def hands_over(world: World, task: str, ends: Status, reason: str = "") -> None:
     second.go()
     assert second.until(Status.SUCCESS).attempt == 1
     assert holders(world) == []
+
+
+def reaped(world: World, fire: Sent) -> Reaped:
+    """Wait until a beat would end or repeat this fire. Others of the same server may be reaped before it."""
+    found = wait_until(
+        lambda: [one for one in world.coordinator.reap() if one.fire.key == fire.key],
+        f"{fire.mark} to be reaped",
+        20,
+        explain=fire.claim,
+    )
+    return found[0]
+
+
+def falls_silent(world: World) -> None:
+    """Progress keeps a fire of a kind that is watched, renewing its lease does not. The body learns from ``lost`` that
+    it is over."""
+    fire = world.fire("steady", kind=WATCHED)
+    fire.until_ran()
+    later = world.coordinator.attach().now + timedelta(seconds=1.2 * SILENT_AFTER)
+    wait_until(lambda: world.coordinator.attach().now > later, "longer than it may be silent")
+    assert fire.key not in [one.fire.key for one in world.coordinator.reap()]
+    claim = fire.claim()
+    assert claim is not None
+    assert "round" in claim.progress
+    fire.pass_gate()
+    world.state.blpop([f"silent:{fire.mark}"], 10)
+    gone = reaped(world, fire).fire
+    assert (gone.status, gone.reason) == (Status.ABANDONED, "silent")
+    assert gone.finished_at is not None
+    assert gone.progress_at is not None
+    assert (gone.finished_at - gone.progress_at).total_seconds() >= SILENT_AFTER, "not before its time"
+    stopped: Any = world.state.blpop([f"stopped:{fire.mark}"], int(2 * world.lease + 1))
+    assert stopped is not None
+    assert stopped[1] == "True"
+    assert fire.record().status is Status.ABANDONED
+    late = wait_until(lambda: fire.record().late_result, "what it returned, as a note")
+    assert late == "success: stopped"
