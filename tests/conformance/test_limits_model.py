@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from celery_parrot.testing.conformance import Backend
 from tests.conformance.limits_model import run_model
 from tests.conformance.test_memory_coordinator import MemoryBackend
+from tests.conformance.test_redis_coordinator import RedisBackend
 
 
 def test_memory(full: bool) -> None:
     """In this process."""
     run_model(MemoryBackend, examples=2000 if full else 60)
+
+
+def test_redis(redis_url: str, redis_client: Any, full: bool) -> None:
+    """As scripts."""
+
+    def make() -> Backend:
+        redis_client.flushdb()
+        return RedisBackend(redis_url, redis_client)
+
+    run_model(make, examples=200 if full else 15)
