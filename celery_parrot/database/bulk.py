@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
 from typing import Any, TypeVar
 
-from sqlalchemy import ARRAY, Column, Connection, Table, bindparam, cast, func, literal, select, type_coerce, update
+from sqlalchemy import (
+    ARRAY,
+    Column,
+    ColumnElement,
+    Connection,
+    Executable,
+    Select,
+    Table,
+    any_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+    type_coerce,
+    update,
+)
 from sqlalchemy.dialects import mysql, postgresql, sqlite
-from sqlalchemy.sql.elements import ColumnElement
 
 from celery_parrot.database.types import MYSQL, POSTGRESQL, text_type
 
@@ -66,6 +85,19 @@ def _arrays(table: Table, names: Sequence[str]) -> Any:
     return func.unnest(*arrays).table_valued(*typed, name="given").render_derived()
 
 
+def _documents(table: Table, names: Sequence[str]) -> Any:
+    """The rows of a statement as one JSON text, which is written ten times faster than arrays are."""
+    typed = [Column(name, table.c[name].type) for name in names]
+    made = func.json_to_recordset(cast(bindparam("rows", type_=text_type()), postgresql.JSON))
+    return made.table_valued(*typed, name="given").render_derived(with_types=True)
+
+
+def _json(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a column holds no {type(value).__name__}")
+
+
 def insert_absent(connection: Connection, table: Table, columns: Sequence[str], rows: Sequence[Row]) -> None:
     """Insert the rows whose key is not there yet."""
     if not rows:
@@ -84,3 +116,50 @@ def insert_absent(connection: Connection, table: Table, columns: Sequence[str], 
         connection.execute(mysql.insert(table).on_duplicate_key_update({first: table.c[first]}), parameters)
         return
     connection.execute(sqlite.insert(table).on_conflict_do_nothing(), parameters)
+
+
+def upsert(
+    connection: Connection, table: Table, keys: Sequence[str], columns: Sequence[str], rows: Sequence[Row]
+) -> None:
+    """Insert the rows; of one whose ``keys`` are there already, set ``columns``. No two rows have equal keys."""
+    if not rows:
+        return
+    dialect = connection.dialect.name
+    statement = _upsert(dialect, table, tuple(keys), tuple(columns), tuple(rows[0]))
+    connection.execute(statement, {"rows": json.dumps(rows, default=_json)} if dialect == POSTGRESQL else rows)
+
+
+@lru_cache(maxsize=256)
+def _upsert(
+    dialect: str, table: Table, keys: tuple[str, ...], columns: tuple[str, ...], names: tuple[str, ...]
+) -> Executable:
+    """Made once: that takes longer than to execute it."""
+    if dialect == POSTGRESQL:
+        given = _documents(table, names)
+        insert = postgresql.insert(table).from_select(list(names), select(*[given.c[name] for name in names]))
+        return insert.on_conflict_do_update(index_elements=keys, set_={name: insert.excluded[name] for name in columns})
+    if dialect in MYSQL:
+        into = mysql.insert(table)
+        return into.on_duplicate_key_update({name: into.inserted[name] for name in columns})
+    found = sqlite.insert(table)
+    return found.on_conflict_do_update(index_elements=keys, set_={name: found.excluded[name] for name in columns})
+
+
+def select_in(
+    connection: Connection, statement: Select[Any], column: ColumnElement[Any], values: Sequence[Any]
+) -> Iterator[Any]:
+    """The rows of ``statement`` whose ``column`` is one of ``values``."""
+    for chunk in chunks(values):
+        yield from connection.execute(statement.where(_one_of(connection, column, chunk)))
+
+
+def delete_in(connection: Connection, table: Table, column: ColumnElement[Any], values: Sequence[Any]) -> None:
+    """Delete the rows whose ``column`` is one of ``values``."""
+    for chunk in chunks(values):
+        connection.execute(delete(table).where(_one_of(connection, column, chunk)))
+
+
+def _one_of(connection: Connection, column: ColumnElement[Any], values: Sequence[Any]) -> ColumnElement[bool]:
+    if connection.dialect.name != POSTGRESQL:
+        return column.in_(values)
+    return column == any_(literal(list(values), ARRAY(column.type)))

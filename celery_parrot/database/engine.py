@@ -31,7 +31,7 @@ _DRIVERS = {
     "mariadb": "mariadb+pymysql",
 }
 _SECRETS = ("password", "passwd", "sslpassword", "ssl_key")
-_UNREACHABLE = (
+UNREACHABLE: Final = (
     exc.OperationalError,
     exc.InterfaceError,
     exc.InternalError,
@@ -194,8 +194,8 @@ class Database:
                 if not error.connection_invalidated:
                     raise
                 return self._read(work)
-        except _UNREACHABLE as error:
-            raise _unreachable(error) from error
+        except UNREACHABLE as error:
+            raise unreachable(error) from error
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         with self.engine.connect() as connection:
@@ -214,9 +214,9 @@ class Database:
                     if self.sqlite:
                         connection.exec_driver_sql("BEGIN IMMEDIATE")
                     return work(connection)
-            except _UNREACHABLE as error:
-                if tried == _TRIES or not _in_the_way(error):
-                    raise _unreachable(error) from error
+            except UNREACHABLE as error:
+                if tried == _TRIES or not in_the_way(error):
+                    raise unreachable(error) from error
                 # Outside the block above: no connection is held meanwhile.
             self.clock.sleep(_FIRST_PAUSE * 2**tried)
         raise AssertionError("unreachable")  # pragma: no cover
@@ -233,7 +233,7 @@ class Database:
             self.engine.dispose()
 
 
-def _in_the_way(error: exc.SQLAlchemyError) -> bool:
+def in_the_way(error: exc.SQLAlchemyError) -> bool:
     """Deadlock, serialization failure, lock timeout, busy: trying again may help."""
     original = getattr(error, "orig", None)
     if original is None or getattr(error, "connection_invalidated", False):
@@ -245,7 +245,7 @@ def _in_the_way(error: exc.SQLAlchemyError) -> bool:
     return first in _RETRY_CODES or "database is locked" in str(first)
 
 
-def _unreachable(error: exc.SQLAlchemyError) -> Unreachable:
+def unreachable(error: exc.SQLAlchemyError) -> Unreachable:
     """Without the statement and its values: they are nobody's business in a log."""
     original = getattr(error, "orig", None) or error
     lines = str(original).strip().splitlines()

@@ -1,0 +1,81 @@
+"""The coordinator in a database keeps the contract, on each database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from celery_parrot.testing.conformance import Backend, CoordinatorConformance, LimitsConformance
+from celery_parrot.testing.conformance.holding import HoldingConformance
+from celery_parrot.testing.conformance.inspecting import Inspecting
+from celery_parrot.testing.conformance.reaping import Reaping
+from celery_parrot.testing.conformance.recovering import Recovering
+from celery_parrot.testing.conformance.reserving import Reserving
+from celery_parrot.testing.conformance.two_step import TwoStepConformance
+from celery_parrot.testing.conformance.two_step_limits import TwoStepLimitsConformance
+from celery_parrot.testing.conformance.waiting import Waiting
+from tests.integration.coordination_sql.backend import SqlBackend
+from tests.integration.stores_sql.database import DIALECTS, SharedDatabases
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDatabases]:
+    """The databases of this module."""
+    databases = SharedDatabases(tmp_path_factory.mktemp("databases"))
+    yield databases
+    databases.close()
+
+
+@pytest.fixture(params=DIALECTS)
+def backend(request: pytest.FixtureRequest, shared: SharedDatabases) -> Iterator[SqlBackend]:
+    """A real database, empty but for the tables."""
+    backend = SqlBackend(shared.get(request.param))
+    yield backend
+    backend.close()
+
+
+class _OnSql:
+    @pytest.fixture
+    def backend(self, backend: Backend) -> Backend:
+        return backend
+
+
+class TestCoordinator(_OnSql, CoordinatorConformance):
+    """Commits, the outbox, starts, finishes, loss of memory."""
+
+
+class TestLimits(_OnSql, LimitsConformance):
+    """Limits and the line."""
+
+
+class TestReaping(_OnSql, Reaping):
+    """What the reaper ends."""
+
+
+class TestRecovering(_OnSql, Recovering):
+    """What is sent once more."""
+
+
+class TestWaiting(_OnSql, Waiting):
+    """How long a fire may stand in line."""
+
+
+class TestInspecting(_OnSql, Inspecting):
+    """Who holds what, and who waits for it."""
+
+
+class TestReserving(_OnSql, Reserving):
+    """Messages that a worker has in hand."""
+
+
+class TestTwoStepLimits(_OnSql, TwoStepLimitsConformance):
+    """Limits of fires that rows decide."""
+
+
+class TestTwoStep(_OnSql, TwoStepConformance):
+    """Preparing for rows that decide."""
+
+
+class TestHolding(_OnSql, HoldingConformance):
+    """Pausing schedules of code."""

@@ -1,0 +1,1 @@
+"""A coordinator in a database, against real servers."""
