@@ -59,11 +59,11 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
 
 def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     """Neither half a file nor a temporary one, nor an open descriptor."""
-    (tmp_path / "taken").mkdir()
+    (tmp_path / "d" / "taken").mkdir(parents=True)
     before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     with pytest.raises(OSError, match="directory"):
-        send(tmp_path, "taken")
-    assert os.listdir(tmp_path) == ["taken"]
+        send(tmp_path, "d/taken")
+    assert os.listdir(tmp_path / "d") == ["taken"]
     if before:
         assert len(os.listdir("/proc/self/fd")) == before
 
