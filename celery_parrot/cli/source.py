@@ -84,6 +84,8 @@ class Source:
     @property
     def where(self) -> str:
         """The coordinator, for a sentence; no password."""
+        if self.settings.coordination == "db":
+            return f"the database {self.settings.database}"
         return "the coordinator" if self.settings.redis is None else f"Redis at {self.settings.redis}"
 
     @property

@@ -15,6 +15,7 @@ from celery_parrot.errors import ConfigurationError
 from celery_parrot.protocols import Coordinator, EventSink, RowStore, ScheduleStore, WakeChannel
 from celery_parrot.runtime.aside import Rows
 from celery_parrot.runtime.celery_schedules import zone_name
+from celery_parrot.runtime.conf_database import DatabaseAddress
 from celery_parrot.runtime.conf_redis import RedisAddress
 from celery_parrot.runtime.config import Settings
 from celery_parrot.runtime.faults import crashing
@@ -103,6 +104,8 @@ def backends(app: Celery, settings: Settings, clock: Clock, stores: Sequence[Sch
 
 def connect(settings: Settings, clock: Clock) -> Coordinator:
     """A coordinator of this process's own. Opens no connection yet."""
+    if settings.coordination == DB:
+        return sql_coordinator(settings, clock)
     if settings.redis is None:
         return MemoryCoordinator(settings.namespace, settings.timing, clock, wake=MemoryWake(clock))
     from celery_parrot.coordination.redis import RedisCoordinator
@@ -128,11 +131,7 @@ def sql_store(app: Celery, settings: Settings, clock: Clock) -> Any:
     try:
         from celery_parrot.stores.sql import SqlStore
     except ImportError as exc:
-        extra = {"mysql": "mysql", "mariadb": "mysql", "sqlite": "db"}.get(database.backend, "postgresql")
-        raise ConfigurationError(
-            "parrot_database_url", str(database), f"needs a package that is not installed ({exc})",
-            f"Install celery-parrot[{extra}].",
-        ) from None  # fmt: skip
+        raise _not_installed(database, exc) from None
     return SqlStore(
         database.url,
         schema=database.schema,
@@ -143,6 +142,35 @@ def sql_store(app: Celery, settings: Settings, clock: Clock) -> Any:
         timezone=zone_name(app.timezone),
         namespace=settings.namespace,
     )
+
+
+def sql_coordinator(settings: Settings, clock: Clock) -> Coordinator:
+    """The coordinator in ``settings.database``, with connections of its own: they are bounded more tightly.
+
+    :raises ConfigurationError: as :func:`sql_store`.
+    """
+    database = settings.database
+    assert database is not None
+    try:
+        from celery_parrot.coordination.sql import SqlCoordinator
+    except ImportError as exc:
+        raise _not_installed(database, exc) from None
+    return SqlCoordinator(
+        database.url,
+        settings.namespace,
+        settings.timing,
+        schema=database.schema,
+        options=database.options,
+        clock=clock,
+    )
+
+
+def _not_installed(database: DatabaseAddress, exc: ImportError) -> ConfigurationError:
+    extra = {"mysql": "mysql", "mariadb": "mysql", "sqlite": "db"}.get(database.backend, "postgresql")
+    return ConfigurationError(
+        "parrot_database_url", str(database), f"needs a package that is not installed ({exc})",
+        f"Install celery-parrot[{extra}].",
+    )  # fmt: skip
 
 
 def rows_of(store: Any, clock: Clock) -> Rows:

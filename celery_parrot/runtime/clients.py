@@ -85,9 +85,16 @@ def over(
             coordinator=coordinator,
             namespace=settings.namespace,
             clock=clock,
-            where="the coordinator" if settings.redis is None else f"Redis at {settings.redis}",
+            where=_where(settings),
         ),
     )
+
+
+def _where(settings: Settings) -> str:
+    """The coordinator, for a sentence."""
+    if settings.coordination == DB:
+        return f"the database {settings.database}"
+    return "the coordinator" if settings.redis is None else f"Redis at {settings.redis}"
 
 
 def _code_of(app: Celery, settings: Settings, clock: Clock, parrot: Parrot | None) -> CodeSchedules:

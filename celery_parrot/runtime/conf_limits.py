@@ -15,7 +15,8 @@ def needs_coordinator(key: str, value: object, coordination: str) -> None:
     if coordination == "none":
         refuse(
             key, value, "is a limit, and limits need a coordinator that all beats and workers share; "
-            "parrot_coordination is 'none'", "Set parrot_redis_url (coordination 'redis'), or remove the limit.",
+            "parrot_coordination is 'none'",
+            "Set parrot_redis_url (coordination 'redis') or parrot_coordination = 'db', or remove the limit.",
         )  # fmt: skip
 
 

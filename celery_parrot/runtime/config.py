@@ -122,10 +122,12 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
     address, database = redis_address(source), database_address(source)
     shared = sorted({*attached, *(["db"] if database else [])})
     coordination = source.choice("parrot_coordination", COORDINATIONS, "redis" if address else "none")
-    _check_coordination(source, coordination, address)
+    _check_coordination(source, coordination, address, database)
     overridden: tuple[str, ...] = ()
     if shared and coordination == "none":
         coordination, overridden = "redis", (_override(source, address, database, shared),)
+    elif coordination == "db" and source.raw("parrot_redis_url") is not None:
+        overridden = ("parrot_redis_url is set, but coordination is db: schedules in Redis are not read",)
     reap_after, reap_margin = source.number("parrot_reap_after", 900.0), source.number("parrot_reap_margin", 5.0)
     delivery = read_delivery(source)
     settings = Settings(
@@ -200,10 +202,14 @@ def _check_timezone(app: Celery) -> None:
         refuse("timezone", value, "is no time zone", "Set an IANA name such as Europe/Madrid.")
 
 
-def _check_coordination(source: Source, coordination: str, address: RedisAddress | None) -> None:
+def _check_coordination(
+    source: Source, coordination: str, address: RedisAddress | None, database: DatabaseAddress | None
+) -> None:
     label = source.label("parrot_coordination")
-    if coordination == "db":
-        refuse(label, "db", "is not in this release", "Use 'redis' (set parrot_redis_url), or 'none' for one process.")
+    if coordination == "db" and database is None:
+        refuse(
+            label, "db", "parrot_database_url is not set", "Set it, e.g. 'postgresql://user:password@host/database'."
+        )
     if coordination == "redis" and address is None:
         refuse(
             label, "redis", "no Redis URL is known: neither parrot_redis_url is set nor is the broker a Redis",
@@ -221,9 +227,10 @@ def _override(
             ("parrot_database_url", database.url) if database else (source.label("parrot_coordination"), "none")
         )
         refuse(
-            key, value, f"schedules of the {stores} store are shared by all beats, and no Redis is known to "
-            "coordinate through (coordination 'db' is not in this release)",
-            "Set parrot_redis_url, e.g. 'redis://host:6379/0'.",
+            key, value, f"schedules of the {stores} store are shared by all beats, and there is nothing for them to "
+            "coordinate through",
+            ("Set parrot_coordination = 'db', or " if database else "Set ")
+            + "parrot_redis_url, e.g. 'redis://host:6379/0'.",
         )  # fmt: skip
     return (
         f"{source.label('parrot_coordination')} is none, but the schedules of the {stores} store are shared by all "
@@ -271,6 +278,8 @@ def _warnings(source: Source) -> tuple[str, ...]:
 def describe(settings: Settings) -> Mapping[str, Any]:
     """What the start-up banner and ``health`` say of the settings; no credentials."""
     where = str(settings.redis) if settings.redis else "this process only"
+    if settings.coordination == "db":
+        where = str(settings.database)
     facts = {"coordination": f"{settings.coordination} ({where})", "registered name": settings.name}
     if settings.database is not None:
         facts["database"] = str(settings.database)

@@ -23,7 +23,7 @@ from tests.integration.stores_sql.database import DIALECTS, SqlDatabase, empty_u
 
 TABLES = ("service_scheduler", "service_scheduler_fire", "service_scheduler_change")
 ROOT = Path(__file__).resolve().parents[3]
-REVISIONS = ("parrot_0001", "parrot_0002")
+REVISIONS = ("parrot_0001", "parrot_0002", "parrot_0003")
 
 DESIGN_COLUMNS = [
     "schedule_id", "target_kind", "target_name", "target_id", "tenant", "prompt", "method_name", "schedule_type",

@@ -165,7 +165,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
     # settings, key, in the reason, in the fix
     ({"parrot_coordination": "rediss"}, "parrot_coordination", "not known", "'redis'"),
     ({"parrot_coordination": "redis"}, "parrot_coordination", "no Redis URL", "parrot_redis_url"),
-    ({"parrot_coordination": "db"}, "parrot_coordination", "not in this release", "redis"),
+    ({"parrot_coordination": "db"}, "parrot_coordination", "parrot_database_url is not set", "postgresql"),
     ({"broker_url": "sentinel://a:1"}, "broker_url", "Sentinel", "parrot_redis_url"),
     ({"parrot_redis_url": "amqp://h"}, "parrot_redis_url", "does not begin", "redis://"),
     ({"parrot_redis_url": 7}, "parrot_redis_url", "does not begin", "redis://"),
@@ -390,13 +390,22 @@ def test_a_store_that_is_handed_in_does_so_too() -> None:
 
 
 def test_a_database_without_redis_names_the_fix() -> None:
-    with pytest.raises(ConfigurationError, match="Set parrot_redis_url"):
+    with pytest.raises(ConfigurationError, match=r"Set parrot_coordination = 'db', or parrot_redis_url"):
         read(parrot_database_url=DATABASE)
 
 
-def test_coordination_through_the_database_is_a_later_release() -> None:
-    with pytest.raises(ConfigurationError, match="is not in this release"):
-        read(broker_url=REDIS, parrot_database_url=DATABASE, parrot_coordination="db")
+def test_coordination_through_the_database_uses_no_redis() -> None:
+    """Not even the broker's."""
+    settings = read(broker_url=REDIS, parrot_database_url=DATABASE, parrot_coordination="db")
+    assert (settings.coordination, settings.redis, settings.warnings) == ("db", None, ())
+    assert "s3cret" not in describe(settings)["coordination"]
+    assert describe(settings)["coordination"].startswith("db (postgresql://")
+
+
+def test_a_redis_url_that_is_not_used_is_said_to_be() -> None:
+    """There is no Redis store beside coordination in the database."""
+    settings = read(parrot_redis_url=REDIS, parrot_database_url=DATABASE, parrot_coordination="db")
+    assert "parrot_redis_url is set, but" in settings.warnings[0]
 
 
 # --- warnings ---
