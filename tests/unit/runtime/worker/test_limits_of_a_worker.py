@@ -9,13 +9,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from celery import Celery
 
+from celery_parrot import Parrot
 from celery_parrot.model.fire import Status
 from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import Outcome, Progress
 from celery_parrot.runtime.current import NOTE_LIMIT, CurrentFire, current_fire
 from celery_parrot.runtime.results import MARKER
-from celery_parrot.runtime.worker import Thresholds
+from celery_parrot.runtime.worker import Thresholds, registry
 from tests.unit.runtime.worker.place import DUE, Make, Place, state_of
 
 DEADLINE = (DUE + timedelta(seconds=900)).isoformat()
@@ -281,3 +283,19 @@ def test_a_header_that_cannot_be_read_is_not_noted(place: Make) -> None:
 def test_without_settings_no_kind_is_declared() -> None:
     assert Thresholds().silent_after("agent") is None
     assert Thresholds().deadline("agent", datetime.fromisoformat(DEADLINE)) == DUE + timedelta(seconds=1800)
+
+
+def test_the_settings_decide() -> None:
+    app = Celery("settings", broker="memory://", set_as_current=False)
+    app.conf.parrot_redis_url = "redis://127.0.0.1:1/0"  # nothing is connected
+    app.conf.parrot_reap_after = 120
+    app.conf.parrot_kinds = {
+        "agent": {"task": "run", "reap_after": 60},
+        "report": {"task": "run"},
+        "task": {"queue": "q"},
+    }
+    Parrot(app)
+    app.finalize()
+    (installed,) = registry.of(app)
+    assert installed.thresholds == Thresholds({"agent": 60.0, "report": 120.0}, 120.0)
+    app.close()
