@@ -230,6 +230,10 @@ class ReadSide(_Base):
             schedule_type="cron",
             schedule_config={"expr": "*/5 * * * *"},
             policy=policy,
+            callbacks=({"type": "task", "task": "a.b", "kwargs": {"é": "🦜"}}, {"type": "own", "name": "x"}),
+            failure_callbacks=({"type": "email", "to": ["a@b.example"]},),
+            missed_callbacks=({"type": "file", "path": "x/$name"},),
+            send_result={"recipients": "a@b.example", "include_result": False},
         )[0]
         found = scene.get(name).schedule
         assert found is not None
@@ -296,6 +300,20 @@ class EditSide(_Base):
         for store in (scene.s, scene.other):
             (due,) = scene.due(after=EVERY, store=store)
             assert (due.schedule.prompt, due.schedule.version) == ("new", 2)
+
+    def test_an_edit_of_whom_to_tell_moves_nothing(self, scene: StoreScene) -> None:
+        """And is known to every other process at its next scan; what is taken away is gone."""
+        told = {
+            "callbacks": ({"type": "a"},),
+            "missed_callbacks": ({"type": "b"},),
+            "send_result": {"to": "a@b.example"},
+        }
+        made = scene.add("a", **told)[0]
+        mark = scene.due(after=EVERY, store=scene.other)[0].mark
+        changed = replace(made, callbacks=(), missed_callbacks=(), send_result={}, failure_callbacks=({"type": "c"},))
+        assert list(scene.s.replace([Change(schedule=changed, version=1)])) == [(Written.DONE, 2)]
+        (due,) = scene.due(after=EVERY, store=scene.other)
+        assert (due.schedule.tells, due.mark) == ({"failure"}, mark)
 
     def test_a_stale_version_changes_nothing(self, scene: StoreScene) -> None:
         """Two people who edit at once do not overwrite each other."""
