@@ -9,7 +9,7 @@ from celery_parrot.cli.completion import schedule_names
 from celery_parrot.cli.output import instant, show_json, verb
 
 _name = click.argument("name", shell_complete=schedule_names)
-_version = click.option("--version", type=click.IntRange(1), help="Only if it is at this version still, see show.")
+_version = click.option("--version", type=int, metavar="N", help="Refuse if it has another by now; show tells it.")
 
 
 @verb("pause")

@@ -27,7 +27,7 @@ Examples:
 @verb("update", help=_HELP)
 @click.argument("schedule", metavar="NAME", shell_complete=schedule_names)
 @click.argument("pairs", metavar="[FIELD=VALUE]...", nargs=-1)
-@click.option("--version", type=click.IntRange(1), help="Only if it is at this version still, see show.")
+@click.option("--version", type=int, metavar="N", help="Refuse if it has another by now; show tells it.")
 @click.option("--file", "file", type=click.File(encoding="utf-8"), help="Read YAML or JSON; - is standard input.")
 @field_options(without=("store",))
 @click.pass_context

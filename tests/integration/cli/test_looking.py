@@ -29,7 +29,7 @@ class NoBackend:
 @pytest.fixture
 def scene(shop: Shop) -> Scene:
     coordinator = RedisCoordinator(shop.app.conf.broker_url, Namespace("scheduler_manager"))
-    backend: Backend = NoBackend()  # type: ignore[assignment]
+    backend: Backend = NoBackend()
     scene = Scene(coordinator, backend)
     scene.register("a")
     scene.commit(1, 2, 3)
@@ -172,7 +172,7 @@ def test_settings_that_cannot_work_are_the_answer(shop: Shop) -> None:
 def test_a_broker_that_is_away(shop: Shop) -> None:
     """Is told as such, soon."""
     shop.app.conf.parrot_redis_url = shop.app.conf.broker_url
-    shop.app.conf.broker_url = f"redis://:s3cret@127.0.0.1:{free_port()}/0"
+    shop.app.conf.update(broker_url=f"redis://:s3cret@127.0.0.1:{free_port()}/0")
     found = findings(shop, code=1)
     assert found["workers"][0] == "error"
     assert "s3cret" not in str(found)
