@@ -161,3 +161,14 @@ class Ledgers:
     def of(self, store: str) -> Ledger:
         """The ledger of one store: the coordinator's own, unless the store has another."""
         return self._others.get(store, self._shared)
+
+
+def row_ledgers(coordinator: Coordinator, rows: Sequence[RowStore], namespace: Namespace) -> dict[str, Ledger]:
+    """A ledger for each store whose rows decide, by its name.
+
+    Raises TypeError for a coordinator that cannot hold claims for rows."""
+    if not rows:
+        return {}
+    if not isinstance(coordinator, Preparing):
+        raise TypeError(f"{type(coordinator).__name__} cannot coordinate schedules whose rows decide")
+    return {store.name: RowLedger(coordinator, store, namespace) for store in rows}

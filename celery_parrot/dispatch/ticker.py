@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -16,11 +15,13 @@ from celery_parrot.dispatch.committer import Committer, listen
 from celery_parrot.dispatch.deliveries import DeliveryDesk
 from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
-from celery_parrot.dispatch.ledgers import Ledgers, RowLedger, SharedLedger
+from celery_parrot.dispatch.ledgers import Ledgers, SharedLedger, row_ledgers
 from celery_parrot.dispatch.limits import refuse_unkept
 from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.reaper import Reaper
 from celery_parrot.dispatch.routing import Router
+from celery_parrot.dispatch.settings import Identity as Identity
+from celery_parrot.dispatch.settings import TickSettings as TickSettings
 from celery_parrot.dispatch.stores import Stores
 from celery_parrot.dispatch.telling import Teller
 from celery_parrot.dispatch.timekeeper import Timekeeper
@@ -33,9 +34,7 @@ from celery_parrot.model.state import Beat
 from celery_parrot.protocols import (
     Coordinator,
     EventSink,
-    Ledger,
     Memory,
-    Preparing,
     Reading,
     RowStore,
     ScheduleStore,
@@ -48,36 +47,6 @@ T = TypeVar("T")
 _REGISTER_BATCH = 1000
 _SETTLE = 0.2
 _GLANCE = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """Who this beat process is. ``owner`` is an id per process start."""
-
-    owner: str
-    host: str
-    pid: int
-    version: str
-    tzdata: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TickSettings:
-    """:ivar on_time: lateness in seconds up to which nothing counts as missed.
-    :ivar batch: schedules planned in one round, per store.
-    :ivar sync_interval: longest sleep in seconds, and the pause between two looks at the outbox.
-    :ivar reap_interval: seconds between two reaps. ``unrouted_every``: between two reports of unrouted kinds.
-    :ivar max_clock_skew: seconds of our own wall clock's error from which on warnings become loud.
-    :ivar delivery_queue: where the delivery task goes; None: as it is routed.
-    """
-
-    on_time: float = 10.0
-    batch: int = 500
-    sync_interval: float = 1.0
-    reap_interval: float = 30.0
-    unrouted_every: float = 60.0
-    max_clock_skew: float = 5.0
-    delivery_queue: str | None = None
 
 
 class Ticker:
@@ -102,7 +71,7 @@ class Ticker:
         listen(coordinator, events)
         refuse_unkept(coordinator, router.kinds, (), router.bounds)
         self._stores = Stores(stores, events, clock)
-        ledgers = Ledgers(SharedLedger(coordinator), _row_ledgers(coordinator, rows, router))
+        ledgers = Ledgers(SharedLedger(coordinator), row_ledgers(coordinator, rows, router.namespace))
         self._outbox = Outbox(
             coordinator, ledgers, sender, router, self._stores, clock, self._time.now, events, identity.owner
         )
@@ -344,12 +313,3 @@ class Ticker:
             until = (following - self._time.now()).total_seconds()
             waits.append(until if until > 0 else _SETTLE)
         return min(waits)
-
-
-def _row_ledgers(coordinator: Coordinator, rows: Sequence[RowStore], router: Router) -> dict[str, Ledger]:
-    """Raises TypeError for a coordinator that cannot hold claims for rows."""
-    if not rows:
-        return {}
-    if not isinstance(coordinator, Preparing):
-        raise TypeError(f"{type(coordinator).__name__} cannot coordinate schedules whose rows decide")
-    return {store.name: RowLedger(coordinator, store, router.namespace) for store in rows}
