@@ -87,7 +87,7 @@ def _weekdays(text: str) -> tuple[str, bool]:
             first = _weekday(named[1])
             picked = range(first, (_weekday(named[2]) if named[2] else first) + 1)
         else:
-            raise CannotMap(f"APScheduler has no weekday {item!r}", "Correct it in the source")
+            raise CannotMap(f"APScheduler does not read a weekday {item!r} as it is written", "Correct it there")
         if not picked or picked[-1] > 6:
             raise CannotMap(f"APScheduler has no weekdays {item!r}", "Correct it in the source")
         found += [_OURS[number] for number in picked]

@@ -28,7 +28,7 @@ CLOCK_CHANGES: Final = (
     "dst_fold apply"
 )
 NOT_READ: Final = (
-    "Celery takes L, W and # in a crontab without a word and ignores them; what it makes of the text is what was kept"
+    "Celery ignores what follows a weekday in a crontab (mon#5, tue#L); what it makes of the text is what was kept"
 )
 _VALUE: Final = r"(?:\d+|(?:sun|mon|tue|wed|thu|fri|sat)|(?:sun|mon|tues|wednes|thurs|fri|satur)day)"
 _PLAIN: Final = re.compile(rf"(?:\*|{_VALUE}(?:-{_VALUE})?)(?:/\d+)?")

@@ -80,10 +80,16 @@ def test_django_celery_beat(importing: Importing, peer: Peer, tmp_path: Path) ->
     assert sorted(tmp_path.glob("django.db*")) == [path]
 
 
-def test_sqlalchemy_celery_beat(importing: Importing, peer: Peer, tmp_path: Path) -> None:
-    path = tmp_path / "beat.db"
-    due = peer("sqlalchemy", path)
-    importing.run(read("sqlalchemy-celery-beat", Asked(location=f"sqlite:///{path}")))
+@pytest.mark.parametrize("server", ["sqlite", "postgresql"])
+def test_sqlalchemy_celery_beat(
+    importing: Importing, peer: Peer, tmp_path: Path, request: pytest.FixtureRequest, server: str
+) -> None:
+    url, schema = f"sqlite:///{tmp_path}/beat.db", ""
+    if server == "postgresql":
+        url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+        schema = "beat"
+    due = peer("sqlalchemy", url, schema)
+    importing.run(read("sqlalchemy-celery-beat", Asked(location=url, schema=schema or None)))
 
     assert_same(importing, due, apart={"sunrise": 1.0})
     routed = importing.client.get("routed")

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from celery_parrot.cli import parrot
+from celery_parrot.errors import InvalidSchedule, ScheduleExists
 from celery_parrot.importers.items import Found, Item
 from celery_parrot.importers.transfer import Action, carry_out, plan
 from tests.integration.importers.conftest import NOW, Importing
@@ -148,3 +149,17 @@ def test_without_write_it_only_shows(importing: Importing, filled: PrivateRedis)
     assert "Nothing was written. Add --write" in done.stdout
     assert "Known faults of the source" in done.stdout
     assert importing.client.find(store="db") == ()
+
+
+def test_an_id_is_kept_or_refused(importing: Importing) -> None:
+    given = {"target": "t.note", "schedule_type": "interval", "schedule_config": {"seconds": 60}}
+    own = "6f2e3a52-6c1c-4b6e-9c7c-1f0e52f0a001"
+    for store in ("db", "redis"):
+        kept = own[:-1] + str(len(store))
+        assert importing.client.create(name=store, store=store, schedule_id=kept, **given).schedule_id == kept
+        with pytest.raises(ScheduleExists):
+            importing.client.create(name=f"{store} again", store=store, schedule_id=kept, **given)
+    with pytest.raises(InvalidSchedule, match="UUID"):
+        importing.client.create(name="a", schedule_id="one", **given)
+    assert importing.client.check(name="a", **given).store == "db"
+    assert importing.client.find(text="again") == ()

@@ -1,4 +1,4 @@
-"""Fill a SQLite file with the real sqlalchemy-celery-beat, and print what it says is due: PATH NOW."""
+"""Fill a database with the real sqlalchemy-celery-beat, and print what it says is due: URL SCHEMA NOW."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sqlalchemy_celery_beat.models import (
 from sqlalchemy_celery_beat.schedulers import ModelEntry
 from sqlalchemy_celery_beat.session import SessionManager
 
-PATH, NOW = sys.argv[1], datetime.fromisoformat(sys.argv[2])
+URL, SCHEMA, NOW = sys.argv[1], sys.argv[2] or None, datetime.fromisoformat(sys.argv[3])
 app = Celery("peer", set_as_current=True)
 app.conf.timezone = "UTC"
 manager = SessionManager()
-engine, Session = manager.create_session(f"sqlite:///{PATH}", schema=None)
-manager.prepare_models(engine, schema=None)
+engine, Session = manager.create_session(URL, schema=SCHEMA)
+manager.prepare_models(engine, schema=SCHEMA)
 session = Session()
 LAST = NOW - timedelta(minutes=3, seconds=41)
 HOUR = IntervalSchedule(every=1, period=Period.HOURS)
