@@ -9,17 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from celery_parrot.client.applying import Comparing, Step, carried_out
+from celery_parrot.client.applying import Step, carried_out
 from celery_parrot.client.catalogue import CODE, Catalogue
 from celery_parrot.client.code import CodeDefinitions
 from celery_parrot.client.coordination import Coordination
-from celery_parrot.client.groups import Group, InLine
-from celery_parrot.client.health import BeatView, Health
+from celery_parrot.client.overview import Overview
 from celery_parrot.client.paging import page_of
 from celery_parrot.client.rules import Rules
 from celery_parrot.client.view import SchedulePage, ScheduleView, trigger_from, view_of
 from celery_parrot.clock import Clock, new_id
-from celery_parrot.errors import Conflict, InvalidSchedule, ParrotError, ScheduleExists, ScheduleNotFound
+from celery_parrot.errors import Conflict, InvalidSchedule, ScheduleExists, ScheduleNotFound
 from celery_parrot.model.fire import FireRecord
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.planning import trigger_of
@@ -33,7 +32,7 @@ _SAID_MOST: Final = 10
 _CALL: Final = frozenset({"kind", "target", "options"})
 
 
-class Schedules:
+class Schedules(Overview):
     """Every verb takes a schedule by name or id. Usable in any process, and from several threads.
 
     :param code: the schedules of this process's code.
@@ -239,53 +238,10 @@ class Schedules:
         self._done(self._all[store].release([stored.schedule_id], version), stored, version)
         return self._catalogue.again(store, stored.schedule_id)
 
-    # --- several at once ---
-
-    def compare(
-        self, documents: Sequence[Any], *, prune: bool = False, store: str | None = None, kind: str | None = None
-    ) -> list[Step]:
-        """What would have to change for the schedules to be as in these documents; nothing is written.
-
-        :param documents: the fields of a schedule each; what is absent has its default, also where it is something
-            else now. With ``version``, another one now is refused.
-        :param prune: also delete those that no document names; only of this ``store`` and ``kind``, if given. Of the
-            editable stores: the code's are deleted in the code.
-        """
-        return Comparing(self._catalogue, self._rules, self._clock).steps(documents, prune, store, kind)
-
     def carry_out(self, step: Step) -> Step:
         """Do what a step of :meth:`compare` says, unless somebody changed that schedule meanwhile; the step as it came
         out: ``refused`` with its ``error`` where it could not be done. Raises Unreachable."""
         return carried_out(self, step)
-
-    # --- beats and limits ---
-
-    def beats(self) -> tuple[BeatView, ...]:
-        """The beats of the last hour, and whether each lives."""
-        return tuple(self._coordination.beats()[0])
-
-    def health(self) -> Health:
-        """Whether this scheduler is beating: some beat lives, and none has been without a store for 30 s."""
-        return self._coordination.health()
-
-    def groups(self) -> tuple[Group, ...]:
-        """Every limit that somebody holds or waits for, by name: exclusion groups, kinds, slots, schedules."""
-        return self._coordination.groups.all()
-
-    def group_holder(self, name: str, fire_id: str | None = None) -> InLine:
-        """Whom :meth:`release_group` would end. Raises ParrotError as that does."""
-        return self._coordination.groups.holder(name, fire_id)
-
-    def release_group(self, name: str, fire_id: str | None = None, *, actor: str = "") -> InLine:
-        """End the fire that holds a group, as ``abandoned``, not counted as a failure; whoever waits is next. A worker
-        that still runs it finds its lease gone.
-
-        :param name: of an exclusion group, or the whole name of any limit, such as ``kind:report``.
-        :param fire_id: which of several. :param actor: who does this; kept as the reason.
-        :raises ParrotError: if nobody holds it, or several do and none is named.
-        """
-        reason = f"released by {actor}" if actor else "released by a person"
-        return self._coordination.groups.release(name, fire_id, reason)
 
     # --- inside ---
 
@@ -297,12 +253,6 @@ class Schedules:
         except ValueError:
             raise InvalidSchedule("schedule_id", schedule_id, "must be a UUID") from None
         return self._rules.new(given, self._catalogue.store_for(given.get("store")), schedule_id, now)
-
-    @property
-    def _coordination(self) -> Coordination:
-        if self._agreed is None:
-            raise ParrotError("this client was made without a coordinator")
-        return self._agreed
 
     def _trigger(self, store: str, stored: Stored) -> Trigger:
         if store == CODE:
