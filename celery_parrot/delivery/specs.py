@@ -55,7 +55,8 @@ def check_all(fields: Mapping[str, Any], registered: Mapping[str, OwnCallback] |
     check_send_result(fields.get("send_result"))
 
 
-def _check_one(at: str, spec: object, registered: Mapping[str, OwnCallback]) -> None:
+def _check_one(at: str, given: object, registered: Mapping[str, OwnCallback]) -> None:
+    spec = {"type": given} if isinstance(given, str) else given  # one that needs nothing else
     if not isinstance(spec, Mapping):
         raise InvalidSchedule(at, "…", 'must be an object such as {"type": "webhook", "url": "https://…"}')
     type_ = spec.get("type")

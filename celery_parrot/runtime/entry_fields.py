@@ -43,7 +43,10 @@ def told(fields: Mapping[str, Any], registered: Mapping[str, OwnCallback]) -> di
 
     :param registered: the app's own callbacks."""
     check_all(fields, registered)
-    found: dict[str, Any] = {key: tuple(fields.get(key) or ()) for key in TELL_KEYS - {"send_result"}}
+    found: dict[str, Any] = {
+        key: tuple({"type": one} if isinstance(one, str) else one for one in fields.get(key) or ())
+        for key in TELL_KEYS - {"send_result"}
+    }
     return found | {"send_result": fields.get("send_result") or {}}
 
 

@@ -85,7 +85,13 @@ def test_what_cannot_be_delivered_is_refused_by_name(spec: dict[str, Any], field
         assert secret not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["webhook", {"type": "task"}, [1], ["task"], [[]], [GOOD[0]] * 21])
+def test_a_text_is_a_callback_that_needs_nothing_else() -> None:
+    check_callbacks("callbacks", ["page"], {"page": lambda story, key: None})
+    with pytest.raises(InvalidSchedule, match=r"callbacks\[0\]\.task"):
+        check_callbacks("callbacks", ["task"])
+
+
+@pytest.mark.parametrize("value", ["webhook", {"type": "task"}, [1], [None], [[]], [GOOD[0]] * 21])
 def test_what_is_no_list_of_callbacks_is_refused(value: object) -> None:
     """None and an empty list are no callbacks."""
     check_all({"callbacks": [], "failure_callbacks": None})
