@@ -50,6 +50,15 @@ class Catalogue:
             raise ScheduleNotFound(schedule_id)
         return view_of(stored, store)
 
+    def named(self, names: Sequence[str]) -> dict[str, ScheduleView]:
+        """What the stores have under these names and ids, by what was asked for."""
+        found: dict[str, ScheduleView] = {}
+        for store, one in self.all.items():
+            for name, stored in _got(one, names):
+                if stored is not None:
+                    found.setdefault(name, view_of(stored, store))
+        return found
+
     def must_be_free(self, names: Sequence[str]) -> None:
         """Raises ScheduleExists for the first name that some store has."""
         for store, one in self.all.items():
