@@ -117,6 +117,10 @@ class Schedules(Overview):
         store, stored = self._catalogue.locate(name)
         return view_of(stored, store)
 
+    def get_many(self, names: Iterable[str]) -> dict[str, ScheduleView]:
+        """Those of these names and ids that there are, by what was asked for; the others are left out."""
+        return self._catalogue.named(list(names))
+
     def find(
         self,
         *,
