@@ -67,15 +67,15 @@ def plan(
     :param store: where new schedules go; None: the client's first. :param prefix: put before every name.
     :param update: whether existing ones take the source's fields.
     """
-    by_name, by_id = _existing(client)
+    names = [prefix + str((item.fields or {}).get("name", item.source_name)) for item in found.items]
+    there = client.get_many({*names, *(item.schedule_id for item in found.items if item.schedule_id)})
     steps: list[Step] = []
     taken: set[str] = set()
-    for item in found.items:
-        name = prefix + str((item.fields or {}).get("name", item.source_name))
+    for item, name in zip(found.items, names, strict=True):
         step = _judged(item, name, client, now, item.store or store)
-        there = by_name.get(name) or (by_id.get(item.schedule_id) if item.schedule_id else None)
-        if step.action is Action.CREATE and there is not None:
-            step = _beside(step, there, update)
+        existing = there.get(name) or there.get(item.schedule_id or "")
+        if step.action is Action.CREATE and existing is not None:
+            step = _beside(step, existing, update)
         elif step.action is Action.CREATE and name in taken:
             step = replace(step, action=Action.CANNOT, reason="the source has two of this name", fix="Rename one there")
         taken.add(name)
@@ -102,16 +102,6 @@ def carry_out(steps: Sequence[Step], client: Schedules, carry: Carry | None = No
 
 
 # --- judging -------------------------------------------------------------------------------------------------------
-
-
-def _existing(client: Schedules) -> tuple[dict[str, ScheduleView], dict[str, ScheduleView]]:
-    views: list[ScheduleView] = []
-    page = client.find(limit=500)
-    views += page
-    while page.after:
-        page = client.find(limit=500, after=page.after)
-        views += page
-    return {view.name: view for view in views}, {view.schedule_id: view for view in views}
 
 
 def _judged(item: Item, name: str, client: Schedules, now: datetime, store: str | None) -> Step:
