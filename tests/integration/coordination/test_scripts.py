@@ -194,6 +194,21 @@ def test_it_goes_on_without_the_right_to_ask_for_info(private_redis: PrivateRedi
     coordinator.close()
 
 
+@pytest.mark.parametrize("without", ["-publish", "resetchannels"])
+def test_turns_are_handed_over_without_the_right_to_wake(private_redis: PrivateRedis, without: str) -> None:
+    """A beat finds them with its next sweep."""
+    coordinator = connect(_user(private_redis, "-@all", *(f"+{name}" for name in COMMANDS), without))
+    scene = scene_of(coordinator)
+    scene.register()
+    scene.commit(1, 2)
+    asked = [LimitRequest(hold=scene.hold(n), limits=(Limit("group:gpu"),)) for n in (1, 2)]
+    assert [reply.grant for reply in coordinator.request(asked)] == ["granted", "waiting"]
+    scene.start(1)
+    assert scene.finish(1).named == (scene.key(2),)
+    assert scene.hold(2) in scene.sweep("b2").due
+    coordinator.close()
+
+
 def test_another_name_is_out_of_reach(private_redis: PrivateRedis) -> None:
     url = _user(private_redis, "-@all", *(f"+{name}" for name in COMMANDS))
     coordinator = connect(url, Namespace("theirs"))

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from celery_parrot.coordination.memory import MemoryWake
 from celery_parrot.coordination.redis import RedisWake
 from celery_parrot.model.fire import Namespace
-from celery_parrot.protocols import WakeChannel
-from tests.integration.coordination.helpers import NAME
+from celery_parrot.protocols import Limit, LimitRequest, WakeChannel
+from tests.integration.coordination.helpers import NAME, connect, scene_of
 from tests.support.proxy import TcpProxy
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import monotonic, pause, wait_until
@@ -39,6 +39,26 @@ def test_a_waiting_beat_is_woken(redis_url: str) -> None:
     assert 0.2 < monotonic() - start < 1
     listener.close()
     speaker.close()
+
+
+def test_a_turn_that_is_handed_over_wakes(redis_url: str) -> None:
+    """By the release itself, once; one that names nobody wakes nobody."""
+    listener, coordinator = RedisWake(redis_url, NAME), connect(redis_url)
+    scene = scene_of(coordinator)
+    scene.register()
+    scene.commit(1, 2, 3)
+    ready(listener)
+    asked = [LimitRequest(hold=scene.hold(n), limits=(Limit("group:gpu"),)) for n in (1, 2)]
+    assert [reply.grant for reply in coordinator.request(asked)] == ["granted", "waiting"]
+    for n in (3, 1):
+        scene.start(n, f"t{n}")
+    scene.finish(3, "t3")
+    assert not listener.wait(0.2)
+    assert scene.finish(1, "t1").named == (scene.key(2),)
+    assert listener.wait(2)
+    assert not listener.wait(0.1)
+    listener.close()
+    coordinator.close()
 
 
 def test_a_wake_up_between_two_waits_is_kept_and_many_are_one(redis_url: str) -> None:
