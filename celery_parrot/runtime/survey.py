@@ -47,7 +47,10 @@ def registered_tasks(app: Celery, *, timeout: float = 1.0, patience: float = 6.0
 
     def ask() -> None:
         try:
-            replies = app.control.inspect(timeout=timeout).registered() or {}
+            with app.connection_for_write() as connection:
+                # Tried once and again, not for the seconds that are good for a worker.
+                connection.ensure_connection(max_retries=1, interval_start=0)
+                replies = app.control.inspect(timeout=timeout, connection=connection).registered() or {}
         except Exception as error:  # of kombu's many transports
             answers.append(error)
             return
