@@ -25,6 +25,8 @@ _PAGE: Final = 500
 _MOST: Final = 5000
 """Schedules that are looked at: a doctor who reads 100,000 is not asked twice."""
 _NAMED: Final = 5
+_CELERYS_OWN: Final = "celery."
+"""Tasks that every worker has and none tells of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ def _workers(source: Source) -> Iterable[Finding]:
     known = frozenset[str]().union(*workers.values())
     wanted = {kind.task for kind in source.settings.kinds.values() if kind.task}
     wanted |= source.seen.targets.keys() if source.seen is not None else set()
-    missing = sorted(wanted - known)
+    missing = sorted(name for name in wanted - known if not name.startswith(_CELERYS_OWN))
     if missing:
         yield Finding(
             WARNING, "tasks", f"No live worker registers {_some(missing)}: what is sent there ends as target_missing."

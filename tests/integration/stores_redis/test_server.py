@@ -67,6 +67,18 @@ def test_a_page_of_one_kind_costs_what_it_shows(scene: StoreScene, server: Store
     assert [one.name for one in store.find(kind="agent").items] == ["moved", "z"]
 
 
+def test_a_search_is_told_what_matches_only(scene: StoreScene, server: StoreServer) -> None:
+    """In any case, and for what JSON writes in another way; a page that matches nothing does not end the search."""
+    scene.add(*[f"a{n:04}" for n in range(2100)])
+    scene.add('Say "É"', "back\\slash", "ZZZ", target="send.Mail")
+    for text, names in (('"é"', ['Say "É"']), ("k\\S", ["back\\slash"]), ("zz", ["ZZZ"]), ("d.mail", 3), ("z-", [])):
+        found = [one.name for one in scene.s.find(text=text).items]
+        assert (len(found) if isinstance(names, int) else found) == names, text
+    store, _, calls = server.counted()
+    page = store.find(text="zzz", limit=10)
+    assert ([one.name for one in page.items], page.after, len(calls)) == (["ZZZ"], "", 2)
+
+
 def test_a_busy_tick_is_two(scene: StoreScene, server: StoreServer) -> None:
     """Scan and commit; the next instant follows from the commit."""
     scene.add(*[f"s{n}" for n in range(50)])
