@@ -38,8 +38,8 @@ class Deadline:
         self._timer.cancel()
         with self._lock:
             self._socket = None
-        if self._over and isinstance(exc, Exception):
-            # Whatever the library made of a connection that ended under it.
+        if isinstance(exc, TimeoutError) or (self._over and isinstance(exc, Exception)):
+            # A wait that was bounded by what was left, or whatever a library made of a connection that ended under it.
             raise NotDelivered(f"no answer within {self._seconds:g} s") from None
 
     def left(self) -> float:
