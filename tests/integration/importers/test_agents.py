@@ -122,7 +122,9 @@ def test_kinds_stores_and_paused_rows(old: Old) -> None:
     assert (schedules.get(agent).kind, schedules.get(agent).store) == ("agent", "db")
     assert (schedules.get(in_redis).store, schedules.get(in_redis).schedule_id) == ("redis", in_redis)
     assert (schedules.get(off).state, schedules.get(off).note) == ("paused", "import: disabled in agents_scheduler")
+    schedules.update(agent, name="renamed here")
     assert {step.action for step in old.run().values()} == {Action.EXISTS}
+    assert schedules.get("renamed here").schedule_id == agent
 
 
 def test_due_times_are_those_of_its_apscheduler(old: Old) -> None:

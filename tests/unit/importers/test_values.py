@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from celery_parrot.importers.celery_when import CLOCK_CHANGES, NOT_READ, crontab_when, interval_when
-from celery_parrot.importers.items import CannotMap
+from celery_parrot.importers.items import CannotMap, Item, guarded
 from celery_parrot.importers.redbeat import Typed
 from celery_parrot.importers.values import instant, json_of, options_of, plain_json
 from celery_parrot.triggers import build
@@ -58,6 +58,20 @@ def test_options_that_cannot_be_kept_are_noted() -> None:
     }
     assert options_of(given, notes) == {"queue": "q", "expires": 60.0, "eta": LAST.isoformat()}
     assert notes == ["option link is not kept: it is no JSON"]
+
+
+def test_an_entry_that_is_not_what_its_scheduler_writes_is_told() -> None:
+    def endless() -> Item:
+        return endless()
+
+    def absent() -> Item:
+        raise KeyError("task")
+
+    for make, name in ((absent, "KeyError"), (endless, "Recursion")):
+        item = guarded("odd", make)
+        assert (item.source_name, item.fields) == ("odd", None)
+        assert name in item.reason
+        assert item.fix
 
 
 def test_an_interval_goes_on_from_its_last_run() -> None:

@@ -43,6 +43,7 @@ TRIGGERS = {
     "weekday steps": cron(day_of_week="*/2", hour=4),
     "bounded": cron(hour=5, start_date=NOW + timedelta(days=3), end_date=NOW + timedelta(days=9)),
     "interval": IntervalTrigger(minutes=17, start_date=NOW - timedelta(hours=3, seconds=11), timezone="UTC"),
+    "moved": IntervalTrigger(minutes=17, start_date=NOW - timedelta(hours=3, seconds=11), timezone="UTC"),
     "interval to come": IntervalTrigger(hours=5, start_date=NOW + timedelta(hours=1, seconds=3), timezone="UTC"),
     "date": DateTrigger(NOW + timedelta(days=1, seconds=1), timezone="UTC"),
     "thirty-first": CalendarIntervalTrigger(months=1, hour=8, start_date=date(2027, 1, 31), timezone="UTC"),
@@ -65,6 +66,8 @@ def add(name: str, trigger: Any, store: str, **fields: Any) -> None:
 due = {}
 for name, trigger in TRIGGERS.items():
     first = trigger.get_next_fire_time(None, NOW)
+    if name == "moved":
+        first = NOW + timedelta(minutes=3, seconds=7)
     due[name] = ten(trigger, first)
     for store in stores:
         add(f"{name}", trigger, store, next_run_time=first, misfire_grace_time=60)
