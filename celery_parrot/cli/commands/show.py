@@ -45,13 +45,15 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
         zone = source.zone
     now = SystemClock().now()
     document = {key: value for key, value in document_of(view).items() if key not in ("name", "store", "target")}
+    if not view.schedule_type:  # it cannot even be read: these are not its own
+        document = {}
     lines: list[tuple[str, object]] = [
         (view.name, f"{_state(view)} · {view.store} store · version {view.version}"),
         ("when", description or f"cannot be computed: {view.broken_reason}"),
         ("target", view.target),
         *((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
           for key, value in document.items()),
-        ("next due", _times(upcoming, zone, now) or "nothing more"),
+        ("next due", "" if view.broken_reason else _times(upcoming, zone, now) or "nothing more"),
         *_history(view, zone, now),
         ("id", view.schedule_id),
     ]  # fmt: skip

@@ -216,3 +216,21 @@ def test_export_says_what_it_leaves_out(shop: Shop, redis_client: Any) -> None:
     result = shop.ask("export")
     assert (result.exit_code, "name: a" in result.stdout, "name: b" in result.stdout) == (1, True, False)
     assert result.stderr.startswith("Left out: b (redis store): ")
+
+
+def test_one_that_cannot_be_read_is_shown_and_mended(shop: Shop, redis_client: Any) -> None:
+    """With the reason; whole fields make it a schedule again, or it is deleted."""
+    for name in ("a", "b"):
+        shop.says("create", name, "interval", "90s", "--target", "shop.sync", "--store", "redis")
+        id_ = shop.schedules.get(name).schedule_id
+        redis_client.hset("parrot:scheduler:scheduler_manager:jobs", id_, "nonsense")
+    shown = shop.says("show", "a")
+    assert "broken · redis store" in shown
+    assert "cannot be computed: JSONDecodeError" in shown
+    assert "misfire_grace" not in shown
+    assert "schedule_type = None: is required" in shop.fails("update", "a", "target=shop.sync")
+    mended = shop.json("update", "a", "--type", "daily", "--config", "9:00", "--target", "shop.sync")
+    assert (mended["state"], mended["schedule_config"]) == ("active", {"hour": 9, "minute": 0, "second": 0})
+    assert [each["action"] for each in shop.json("apply", "-", typed=documents("b", store="redis"))] == ["update"]
+    assert shop.json("show", "b")["state"] == "active"
+    assert shop.json("delete", "b", "--yes")["deleted"] is True
