@@ -80,10 +80,11 @@ def import_(
         steps = plan(found, here.schedules, SystemClock().now(), store=store, prefix=prefix, update=update)
         if write:
             steps = carry_out(steps, here.schedules, _carry(here))
+        unknown = _unknown(steps, ctx.obj.app)
         if as_json:
-            show_json(_as_json(source, found, steps, write))
+            show_json({**_as_json(source, found, steps, write), "unknown_tasks": unknown})
         else:
-            _print(found, steps, write, here.zone)
+            _print(found, steps, write, here.zone, unknown)
     ctx.exit(1 if any(step.action is Action.FAILED for step in steps) else 0)
 
 
@@ -155,7 +156,13 @@ def _carry(here: Source) -> Carry | None:
 # --- telling -------------------------------------------------------------------------------------------------------
 
 
-def _print(found: Found, steps: Sequence[Step], written: bool, zone: tzinfo) -> None:
+def _unknown(steps: Sequence[Step], app: Any) -> list[str]:
+    """Tasks that are to be scheduled and that this app does not have."""
+    named = {step.fields["target"] for step in steps if step.fields and step.fields.get("kind", "task") == "task"}
+    return sorted(name for name in named if name not in app.tasks)
+
+
+def _print(found: Found, steps: Sequence[Step], written: bool, zone: tzinfo, unknown: Sequence[str]) -> None:
     from celery_parrot.importers.transfer import Action
 
     click.echo(f"From {found.where}:")
@@ -185,6 +192,7 @@ def _print(found: Found, steps: Sequence[Step], written: bool, zone: tzinfo) -> 
     _list(
         "Known faults of the source, by which its due times may differ", [f"{n} × {text}" for text, n in faults.items()]
     )
+    _list("Tasks that this app does not know; a worker must have them", unknown)
     _list("Seen and not moved", found.aside)
     counts = Counter(step.action for step in steps)
     click.echo(

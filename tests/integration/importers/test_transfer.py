@@ -121,6 +121,7 @@ def test_the_command(importing: Importing, filled: PrivateRedis) -> None:
     source = filled.url().rpartition("/")[0] + "/1"
     written = json.loads(ask("redbeat", source, "--store", "redis", "--write", "--json"))
     assert (written["written"], written["counts"]) == (True, {"created": 1, "cannot": 1})
+    assert written["unknown_tasks"] == ["t.note"]
     assert importing.client.get("minutely").store == "redis"
     assert json.loads(ask("redbeat", source, "--yes", "--json"))["counts"] == {"exists": 1, "cannot": 1}
 
