@@ -319,7 +319,7 @@ def test_a_history_of_another_type_stops_no_fire(world: World) -> None:
 # --- keys that all share ---
 
 
-@pytest.mark.parametrize("name", ["leases", "beats", "seen", "proofs", "mirrored"])
+@pytest.mark.parametrize("name", ["leases", "sent", "beats", "seen", "proofs", "mirrored"])
 def test_a_shared_key_of_another_type_that_dispatch_can_do_without(world: World, name: str) -> None:
     wrong_type(name)(world.redis)
     assert world.running(40) == set(NAMES)
