@@ -31,6 +31,7 @@ class Parcel:
     attempt: int = 1
     retries: int = 0
     put_back: bool = False
+    deadline: datetime | None = None
     tag: int = 0
 
     @classmethod
@@ -38,7 +39,8 @@ class Parcel:
         header = message.headers[HEADER]
         key = FireKey(header["schedule_id"], datetime.fromisoformat(header["due_at"]), header.get("nonce", ""))
         origin = Origin(header["origin"])
-        return cls(key, header["name"], header["kind"], message.task_id, origin, header["attempt"])
+        deadline = datetime.fromisoformat(header["deadline"]) if header.get("deadline") else None
+        return cls(key, header["name"], header["kind"], message.task_id, origin, header["attempt"], deadline=deadline)
 
 
 class Broker:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 from unittest import mock
 
-from celery_parrot.coordination.rules import memory, outbox, reaping, runs
+from celery_parrot.coordination.rules import limits, memory, outbox, reaping, runs, turns
 from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.dispatch.asking import Asking
 from celery_parrot.dispatch.keeping import Leases
@@ -18,7 +18,17 @@ from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.writing import Written
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, Verdict
-from celery_parrot.protocols import CommitReply, Delivery, FinishReply, FinishVerdict, Hold, Memory, Outcome, StartReply
+from celery_parrot.protocols import (
+    CommitReply,
+    Delivery,
+    FinishReply,
+    FinishVerdict,
+    Hold,
+    Limit,
+    Memory,
+    Outcome,
+    StartReply,
+)
 
 _EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -184,6 +194,42 @@ def _reap_during_an_outage(space: Space, limit: int, holding: bool) -> Sequence[
 _reap = reaping.reap
 
 
+# --- limits ---
+
+
+def _passes_the_line(space: Space, claim: Claim, blocked: dict[str, FireKey]) -> bool:
+    """Who has room goes on, whoever stands before."""
+    wanted = turns.waited_for(claim.limits)
+    return not all(turns.has_room(space, limit, claim.fire.key) for limit in wanted)
+
+
+def _names_nobody(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
+    """A release frees; somebody else would have to look who is next."""
+    return _admit(space, newcomer) if newcomer is not None else ()
+
+
+_admit = turns.admit
+
+
+def _room_by_lease(space: Space, limit: Limit, key: FireKey) -> bool:
+    """A hold is worth as much as the lease of who runs."""
+    claims = [space.find(holder) for holder in space.holders(limit.name)]
+    leases = [claim.fire.lease_until for claim in claims if claim is not None]
+    return any(until is not None and until <= space.now for until in leases) or _has_room(space, limit, key)
+
+
+_has_room = turns.has_room
+
+
+def _released_at_retry(space: Space, claim: Claim, outcome: Outcome) -> Sequence[FireKey]:
+    """What ends an attempt frees what the fire holds."""
+    named = _end(space, claim, outcome)
+    return limits.release(space, claim) if outcome.status is Status.SENT else named
+
+
+_end = runs._end
+
+
 def _never_renew_leases(self: Leases, asking: Asking) -> None:
     """What runs here is not kept."""
     self._renew_at = self._clock.monotonic() + self._lease
@@ -218,6 +264,10 @@ BUGS: Mapping[str, Bug] = {
         Bug("Finish without comparing the token", lambda: _patched(runs, "finish", _finish_any_token)),
         Bug("a worker does not renew", lambda: _patched(Leases, "keep", _never_renew_leases)),
         Bug("a worker says its outcome once", lambda: _patched(Lifecycle, "keep", _keep_forgetting), quick=False),
+        Bug("a newcomer passes the line", lambda: _patched(turns, "_blocks", _passes_the_line)),
+        Bug("a release names nobody", lambda: _patched(turns, "admit", _names_nobody)),
+        Bug("a hold lapses with the lease", lambda: _patched(turns, "has_room", _room_by_lease), quick=False),
+        Bug("a retry gives its limits back", lambda: _patched(runs, "_end", _released_at_retry)),
         Bug("reaper judges during an outage", lambda: _patched(reaping, "reap", _reap_during_an_outage)),
     )
 }

@@ -152,7 +152,7 @@ class Checker:
                 self.wrong(f"{log.key.text} has no outcome, it is {state} with {len(log.executions)} executions")
         elif status in _NOT_SENT and log.executions:
             self.wrong(f"{log.key.text} is {status} and was run")
-        elif status is Status.SUCCESS and not ended:
+        elif status is Status.SUCCESS and not ended and not log.skipped:
             self.wrong(f"{log.key.text} is a success and no body came to its end")
         if status is not None and status not in _NOT_SENT and log.executions and not log.published:
             self.wrong(f"{log.key.text} ran without a message")
@@ -180,6 +180,8 @@ class Checker:
         """Where nothing is wrong, a fire is sent at once; where only its beat died, 3 s and a tick later."""
         trigger = definition.trigger
         assert trigger is not None
+        if self._witness.limited is not None and self._witness.limited.of(definition.schedule_id):
+            return  # it may have to wait for its turn
         for log in self._history.fires.values():
             if log.key.schedule_id != definition.schedule_id or not log.committed or not log.published:
                 continue
@@ -212,6 +214,15 @@ class Checker:
         if any(life.died is not None and since <= life.died <= until for life in others):
             return False
         return any(life.well(since - 1.0, until) for life in others)
+
+    # -- limits --
+
+    def limits(self) -> None:
+        """Nothing ran together that must not. Where memory was lost, what held a limit may have been forgotten."""
+        limited = self._witness.limited
+        if limited is not None and not self._history.flushes:
+            for text in limited.together(self._history, self._witness.timing.lease):
+                self.wrong(text)
 
     # -- the coordinator's own books --
 
@@ -247,4 +258,5 @@ def check(history: History, definitions: Sequence[Definition], witness: Witness)
         checker.due_times(definition)
         checker.in_time(definition)
     checker.fires()
+    checker.limits()
     checker.books()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import cast
@@ -13,13 +13,14 @@ from celery_parrot.dispatch.ticker import Identity, Ticker, TickSettings
 from celery_parrot.model import events
 from celery_parrot.model.events import Event
 from celery_parrot.model.fire import Namespace
-from celery_parrot.model.schedule import Kind, Schedule
+from celery_parrot.model.schedule import Schedule
 from celery_parrot.protocols import Coordinator, Timing
 from celery_parrot.stores.memory import CodeStore
 from tests.simulation import checker
 from tests.simulation.broker import Broker, BrokerSender
 from tests.simulation.faults import STORMS, Fault, Weather
 from tests.simulation.history import History, Life
+from tests.simulation.limited import Limited
 from tests.simulation.schedules import schedules
 from tests.simulation.wire import Net, Wire
 from tests.simulation.witness import Witness
@@ -31,7 +32,6 @@ STORMY = 40.0
 
 PEACE = 200.0
 NAMESPACE = Namespace("simulated")
-KINDS: Mapping[str, Kind] = {"agent": Kind(name="agent", task="agents.run", queue="agents")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,9 @@ class Simulation:
         witness = Witness(world, self.history, self._server, NAMESPACE, self.timing)
         self.net = Net(world, self.weather, self.history, witness)
         self.broker = Broker(self.net, late=chance.random() < 0.5)
-        self.definitions = schedules(chance, end_at=world.instant() + timedelta(seconds=STORMY))
+        drawn = schedules(chance, end_at=world.instant() + timedelta(seconds=STORMY))
+        self.limited = witness.limited = Limited(seed, drawn)
+        self.definitions = self.limited.definitions
         self.settings = TickSettings(on_time=chance.choice((2.0, 5.0, 10.0)), reap_interval=5.0)
         self._births: dict[str, int] = {}
         self._living: dict[str, Process] = {}
@@ -110,7 +112,7 @@ class Simulation:
             return False
         space = self.net.witness.space()
         running = any(claim.fire.token for claim in space.claims.values())
-        return not running and not space.outbox and self.world.seconds > STORMY + 20.0
+        return not running and not space.outbox and not space.line() and self.world.seconds > STORMY + 20.0
 
     # -- processes --
 
@@ -137,7 +139,7 @@ class Simulation:
             coordinator=cast(Coordinator, wire),
             stores=[CodeStore(self.definitions, on_broken=self._broken)],
             sender=BrokerSender(self.broker, process),
-            router=Router(NAMESPACE, KINDS),
+            router=Router(NAMESPACE, self.limited.kinds, bounds=self.limited.bounds),
             clock=process,
             events=talk,
             identity=Identity(owner=process.name, host="simulated", pid=0, version="0"),

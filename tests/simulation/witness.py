@@ -11,8 +11,9 @@ from celery_parrot.coordination.memory.space import MemorySpace
 from celery_parrot.coordination.rules.space import Claim
 from celery_parrot.model.fire import FireKey, Namespace, Status
 from celery_parrot.model.plan import Verdict
-from celery_parrot.protocols import FinishVerdict, StartVerdict, Timing
+from celery_parrot.protocols import FinishVerdict, Grant, StartVerdict, Timing
 from tests.simulation.history import Decision, Flush, History
+from tests.simulation.limited import Limited
 from tests.simulation.world import BASE, World
 
 _EPSILON = 0.001
@@ -32,6 +33,7 @@ class Witness:
         self._server, self._namespace, self.timing = server, namespace, timing
         self._touched: float | None = None
         self._gap_end = float("-inf")
+        self.limited: Limited | None = None
         self._notes: Mapping[str, Callable[[str, tuple[Any, ...], Any], None]] = {
             "register": self._register,
             "commit": self._commit,
@@ -39,6 +41,7 @@ class Witness:
             "renew_leases": self._renew_leases,
             "finish": self._finish,
             "remember": self._remember,
+            "request": self._request,
         }
 
     @property
@@ -54,6 +57,16 @@ class Witness:
 
     def carried_out(self, who: str, name: str, call: Callable[[], Any], args: tuple[Any, ...]) -> Any:
         """Make the call, note what it did; raises what it raises."""
+        if self.limited is None or not self.limited.on:
+            return self._noted(who, name, call, args)
+        before = self.limited.granted(self.space())
+        answer = self._noted(who, name, call, args)
+        if not self.history.flushes:
+            for text in self.limited.look(self.space(), before, name == "reap"):
+                self.history.wrong(self.now, text)
+        return answer
+
+    def _noted(self, who: str, name: str, call: Callable[[], Any], args: tuple[Any, ...]) -> Any:
         if name == "start":
             before = [self._runner(delivery.key) for delivery in args[0]]
             answer = call()
@@ -191,8 +204,16 @@ class Witness:
 
     def _reap(self, answer: Any, running: Mapping[FireKey, str]) -> None:
         for reaped in answer:
-            self._lapse("a beat reaps", reaped.fire.key, running.get(reaped.fire.key, ""))
-            self.ended(reaped.fire.key, Status.ABANDONED, "")
+            if reaped.fire.status is Status.ABANDONED:
+                self._lapse("a beat reaps", reaped.fire.key, running.get(reaped.fire.key, ""))
+            self.ended(reaped.fire.key, reaped.fire.status, "")
+
+    def _request(self, who: str, args: tuple[Any, ...], answer: Any) -> None:
+        for request, reply in zip(args[0], answer, strict=True):
+            claim = self.claim(request.hold.key)
+            if reply.grant is Grant.SKIPPED and claim is not None and not self.history.fire(request.hold.key).skipped:
+                self.history.fire(request.hold.key).skipped = True
+                self.ended(request.hold.key, claim.fire.status, "")
 
     def _remember(self, who: str, args: tuple[Any, ...], answer: Any) -> None:
         self.history.remembered.append((self.now, who))

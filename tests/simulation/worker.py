@@ -90,6 +90,7 @@ class Worker:
             attempt=parcel.attempt,
             retries=parcel.retries,
             put_back=parcel.put_back,
+            deadline=parcel.deadline,
         )
         try:
             reply = self.lifecycle.open(delivery)
@@ -121,7 +122,7 @@ class Worker:
         process.sleep(body.seconds)
         execution.ended = world.seconds
         if body.ends == "retries":
-            self._again(replace(parcel, retries=parcel.retries + 1, put_back=False), body.countdown)
+            self._again(replace(parcel, retries=parcel.retries + 1, put_back=False, deadline=None), body.countdown)
             retry_at = world.instant() + timedelta(seconds=body.countdown)
             self.lifecycle.close(Outcome(lease=lease, status=Status.SENT, retry_at=retry_at))
             return

@@ -41,6 +41,9 @@ class MemorySpace(Space):
         return self.claims.get(key)
 
     def put(self, claim: Claim) -> None:
+        before = self.claims.get(claim.fire.key)
+        if before is not None:
+            self.unqueue(before)
         self.claims[claim.fire.key] = claim
 
     def changed(self, claim: Claim) -> None:

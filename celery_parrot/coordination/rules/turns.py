@@ -90,7 +90,8 @@ def _walk(space: Space) -> Iterator[Claim]:
         _, n = heapq.heappop(heap)
         claim = claims[n]
         yield claim
-        if not claim.arrival and (after := space.first(claim.limits)) is not None:
+        after = space.first(claim.limits) if not claim.arrival else None
+        if after is not None and after is not claim:
             claims[n] = after
             heapq.heappush(heap, (_place(after), n))
 
