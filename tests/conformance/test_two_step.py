@@ -27,6 +27,18 @@ class TestMemoryLimits(TwoStepLimitsConformance):
         return MemoryBackend()
 
 
+class TestRedisLimits(TwoStepLimitsConformance):
+    @pytest.fixture
+    def permanent_keys(self) -> Sequence[str]:
+        return ("state:a", "state:b")
+
+    @pytest.fixture
+    def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
+        backend = RedisBackend(redis_url, redis_client)
+        yield backend
+        backend.close()
+
+
 class TestRedis(TwoStepConformance):
     @pytest.fixture
     def permanent_keys(self) -> Sequence[str]:

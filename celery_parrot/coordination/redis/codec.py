@@ -80,7 +80,7 @@ def conf(namespace: Namespace, timing: Timing) -> bytes:
             "history_limit": timing.history_limit,
             "history_ms": _ms(history),
             "copy_limit": min(timing.history_limit, _COPIES),
-            "copy_ms": _ms(timing.claim_ttl),
+            "copy_ms": _ms(timing.claim_ttl + timing.unknown_after),  # a fire never started is told of by its copy
             "keep": _ms(max(history, 2 * timing.claim_ttl)),
             "forget_beats": 3_600_000,
         }
