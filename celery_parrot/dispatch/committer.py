@@ -140,6 +140,7 @@ class Committer:
             committed_at=reading.now,
             recover=due.schedule.policy.recover,
             store=due.schedule.store,
+            tells=tuple(sorted(due.schedule.tells)),
         )
         return Ticket(fire, replace(due, mark=planned.due_at), since)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any
 
 
 class Origin(StrEnum):
@@ -148,6 +150,8 @@ class Fire:
         is there, the fire is not sent before that row has been asked.
     """
 
+    :ivar tells: which outcomes somebody wants to be told of, as its schedule said when it was committed. One that was
+        made without a commit (a message alone, a loss of memory) tells all: the definition is looked at before sending.
     key: FireKey
     name: str
     kind: str
@@ -184,7 +188,10 @@ class FireRecord:
     :ivar until: last due time of a range; None for a single fire.
     :ivar count: how many due times the entry stands for.
     :ivar output: the formatted result, cut.
-    :ivar error: ``Type: message``, cut.
+    :ivar error: ``Type: message``, cut. ``traceback``: its last lines, cut.
+    :ivar delivery: what became of telling somebody, by what it was about (``success``, ``failure``, ``missed``,
+        ``alert``), in plain JSON types: ``status``, ``at`` (ISO text, the coordinator's clock), ``tries`` and
+        ``callbacks``.
     :ivar waited_for: the limit it last stood in line for, e.g. ``group:gpu``; ``waited_from``, ``waited_until``: from
         when until when. ``held_by``: the fire that had it when it joined the line.
     :ivar late_result: what a result that came after the outcome said; it changes nothing.
@@ -217,3 +224,5 @@ class FireRecord:
     @property
     def due_at(self) -> datetime:
         return self.key.due_at
+    traceback: str | None = None
+    delivery: Mapping[str, Any] = field(default_factory=dict)

@@ -43,6 +43,7 @@ class Plan:
     :ivar max_fires: the schedule's bound on automatic fires, to be reserved by the commit; None: none.
     :ivar next_at: the coming sending instant after ``new_mark`` (jitter included), None if nothing more will come.
     :ivar recover: an abandoned fire of this plan is to be sent once more.
+    :ivar tells: what somebody wants to be told of (:attr:`~.schedule.Schedule.tells`), sorted; the fires keep it.
     :ivar more: the backlog was cut to a batch: plan again at once.
     """
 
@@ -59,6 +60,7 @@ class Plan:
     store: str = "code"
     recover: bool = False
     more: bool = False
+    tells: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """As text, for :class:`~celery_parrot.model.fire.Proof`."""
@@ -71,6 +73,7 @@ class Plan:
         body = json.loads(text)
         for name in ("expected_mark", "new_mark", "next_at"):
             body[name] = None if body[name] is None else datetime.fromisoformat(body[name])
+        body["tells"] = tuple(body.get("tells") or ())
         body["fires"] = tuple(
             PlannedFire(datetime.fromisoformat(fire["due_at"]), Origin(fire["origin"])) for fire in body["fires"]
         )

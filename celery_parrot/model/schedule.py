@@ -12,6 +12,9 @@ from typing import Any
 TASK_KIND = "task"
 """The built-in kind: ``target`` is a Celery task name."""
 
+TELLS_ALL = ("failure", "missed", "success")
+"""Everything that somebody may want to be told of: of a fire whose definition is not known where that is decided."""
+
 
 class Missed(StrEnum):
     """What to do with a backlog whose oldest due time is more than ``parrot_on_time`` late."""

@@ -16,6 +16,11 @@ class RunState:
     :ivar last_run: when a fire was last sent. ``run_count`` counts fires, not attempts.
     :ivar auto_count: automatic fires reserved against ``max_fires``.
     :ivar last_status: ``success | error | target_missing | lock_unavailable``.
+    :ivar consecutive_failures: counted failures since the last success or resume. ``failing_since``: when the first of
+        them ended, None if there is none.
+    :ivar last_delivery_status: how far telling about the newest fire that was told of has come, see
+        :class:`~celery_parrot.protocols.DeliveryStatus`. ``last_callbacks``: each of its callbacks, as
+        :meth:`~celery_parrot.protocols.CallbackReport.to_json` says.
     :ivar disabled_by: ``person`` (paused), ``failures`` (disabled) or None.
     """
 
@@ -30,6 +35,10 @@ class RunState:
     last_result: str | None = None
     last_result_at: datetime | None = None
     consecutive_failures: int = 0
+    failing_since: datetime | None = None
+    last_delivery_status: str | None = None
+    last_delivery_at: datetime | None = None
+    last_callbacks: tuple[Mapping[str, Any], ...] = ()
     disabled_by: str | None = None
 
 

@@ -1,6 +1,7 @@
 """DECIDE: pure functions of definition, mark and now. No I/O, no clock."""
 
 from celery_parrot.planning.backlog import PAUSED, SUPERSEDED, plan
+from celery_parrot.planning.failing import HELD_BY_FAILURES, disabled_note, disables
 from celery_parrot.planning.timing import (
     EARLIEST,
     following,
@@ -13,8 +14,11 @@ from celery_parrot.planning.timing import (
 
 __all__ = [
     "EARLIEST",
+    "HELD_BY_FAILURES",
     "PAUSED",
     "SUPERSEDED",
+    "disabled_note",
+    "disables",
     "following",
     "just_before",
     "next_sending",

@@ -72,6 +72,7 @@ def plan(
         store=schedule.store,
         recover=schedule.policy.recover,
         more=more,
+        tells=tuple(sorted(schedule.tells)),
     )
 
 

@@ -32,6 +32,7 @@ from celery_parrot.protocols.ledger import (
     Advance,
     Carried,
     Ledger,
+    Owing,
     Preparing,
     RowStore,
 )
@@ -139,6 +140,7 @@ __all__ = [
     "Memory",
     "Message",
     "Outcome",
+    "Owing",
     "Page",
     "Parcel",
     "Preparing",

@@ -163,6 +163,16 @@ class Coordinator(Protocol):
 
         Success clears ``last_error`` and the failure count. ``error``, ``target_missing`` and ``abandoned`` set
         ``last_status`` and ``last_error``, and count unless ``counted`` is false. Other outcomes leave the run state.
+
+        The failure with which the count reaches :attr:`Timing.max_failures` (or is beyond it, after that was lowered)
+        holds the schedule by ``failures`` in the same step, unless it is held already: by a person it stays so. With
+        the hold goes one alert; failures that end while it is held count, and alert nobody. Release clears the count.
+        The same for :meth:`reap` and :meth:`drop`. Of schedules whose run state is not here, their rows decide. A loss
+        of memory loses the count; the hold is put back with the mark, by a beat that had learned of it.
+
+        If ``tells`` of the fire names it, a parcel is queued in the same step (:mod:`~.deliveries`): for ``success``,
+        ``failure`` (``error``, ``target_missing``, ``abandoned``; counted or not; not while ``recover`` sends it once
+        more) and ``missed``. Skipped, expired and unknown fires, in-flight skips among them, tell nobody.
         """
         ...
 

@@ -39,7 +39,8 @@ class Parcel:
     :ivar queued_at: when it was queued.
     :ivar status: of the fire. ``output``: its result, formatted and cut. ``error``: ``Type: message``, cut.
     :ivar until: last due time of a range; None for a single fire. ``count``: how many due times it stands for.
-    :ivar failures: how many in a row, of a failure or an alert. ``failing_since``: when the first of them ended.
+    :ivar failures: how many in a row, of a failure or an alert; 0 where the count is a row's and was not asked.
+        ``failing_since``: when the first of them ended.
     """
 
     id: str
@@ -176,13 +177,14 @@ class Deliveries(Protocol):
 
     The queue lives with the outcomes: what records an outcome queues its parcel in the same step or not at all.
     An id is good once: it is remembered for as long as a claim, so that what is queued or repeated after it was sent
-    is not sent again.
+    is not sent again. Never judged while quiet.
     """
 
     def queue_parcels(self, parcels: Sequence[Parcel]) -> None:
         """Queue what a database decided, whose rows are not the coordinator's: missed ranges, and the alert for a row
         that was disabled. Asked by whoever brings an outcome into the rows, after the row and before it tells the
-        coordinator that this is done, so that a crash in between repeats both. Ids that are known are left out."""
+        coordinator that this is done, so that a crash in between repeats both. Ids that are known are left out.
+        ``queued_at`` becomes the coordinator's now."""
         ...
 
     def parcels(self, owner: str, limit: int, after: str = "") -> Sequence[Parcel]:
@@ -205,6 +207,7 @@ class Deliveries(Protocol):
         """Record what became of parcels: in the run state ``last_delivery_status``, ``last_delivery_at`` (now, by the
         coordinator's clock) and ``last_callbacks`` (:meth:`CallbackReport.to_json` each), and in the history entry of
         the fire. Changes nothing else of the fire. Never of an unknown schedule: that is ignored. A report about a fire
-        whose due time lies before that of the run state's last report, or older than the last of its own parcel, leaves
-        the run state as it is; an alert's is kept in the history entry alone."""
+        whose due time lies before that of the run state's last report leaves the run state as it is; one older than the
+        last of its own parcel changes nothing; an alert's is kept in the history entry alone. Of a schedule whose run
+        state is a row, what is noted in the entry is carried there; without an entry the report is lost."""
         ...

@@ -20,6 +20,7 @@ from typing import Protocol, runtime_checkable
 
 from celery_parrot.model.fire import Fire, FireKey, FireRecord
 from celery_parrot.model.plan import Plan, Verdict
+from celery_parrot.protocols.deliveries import Parcel
 from celery_parrot.protocols.outbox import CommitReply, Hold
 from celery_parrot.protocols.timing import Reading
 
@@ -50,7 +51,8 @@ class Preparing(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """The latest state of one fire, for its history row and its schedule's run state.
+    """The latest state of one fire, for its history row and its schedule's run state; what became of telling about it
+    (:attr:`FireRecord.delivery`) for the latter, too.
 
     :ivar serial: grows with each change of the fire; :meth:`Preparing.carried` compares it.
     :ivar counted: whether a failure counts towards disabling.
@@ -89,7 +91,11 @@ class RowStore(Protocol):
 
     def record(self, items: Sequence[Carried]) -> None:
         """Bring history rows and run state up to date. Idempotent by fire id and serial; a row never goes back
-        from an outcome; ``run_count`` counts a fire once; ``consecutive_failures`` counts an outcome once."""
+        from an outcome; ``run_count`` counts a fire once; ``consecutive_failures`` counts an outcome once.
+
+        The failure with which the count reaches the store's bound holds the row in the same transaction, as
+        :meth:`~.editing.DefinitionStore.hold` by ``failures`` does, unless it is held or not enabled; see
+        :class:`Owing` for the alert."""
         ...
 
     def lock_unavailable(self, schedule_ids: Sequence[str]) -> None:
@@ -98,6 +104,23 @@ class RowStore(Protocol):
 
     def prune(self, *, limit: int = 1000) -> int:
         """Delete history over age or count, at most ``limit`` rows; how many were."""
+        ...
+
+
+@runtime_checkable
+class Owing(Protocol):
+    """Capability of a :class:`RowStore`: parcels that its own decisions call for.
+
+    What misses due times of a schedule that wants it told, or disables one, writes the parcel in the same transaction.
+    A beat brings it to :meth:`~.deliveries.Deliveries.queue_parcels` and says so afterwards. So a crash in between
+    repeats the parcel, which is known by its id then, and none is lost."""
+
+    def owed(self, *, limit: int = 100) -> Sequence[Parcel]:
+        """Parcels that are not queued yet, oldest first."""
+        ...
+
+    def settled(self, ids: Sequence[str]) -> None:
+        """These are in the coordinator's queue now. Idempotent."""
         ...
 
 

@@ -96,6 +96,7 @@ class Outcome:
     :ivar deadline: the queue deadline of that attempt, or None.
     :ivar counted: whether a failure counts towards disabling (a revoked fire does not).
     :ivar output: formatted, already cut. ``error``: ``Type: message``, already cut.
+    :ivar traceback: where it was raised, masked and cut, for the history.
     """
 
     lease: Lease
@@ -104,6 +105,7 @@ class Outcome:
     output: str | None = None
     error: str | None = None
     counted: bool = True
+    traceback: str | None = None
     retry_at: datetime | None = None
     deadline: datetime | None = None
 

@@ -19,6 +19,8 @@ class Timing:
     :ivar lease: life of a run lease between renewals.
     :ivar untouched: silence of everybody after which nobody is judged for one lease time.
     :ivar unknown_after: time after which a sent fire without a deadline that nobody started is ``unknown``.
+    :ivar max_failures: so many counted failures in a row disable a schedule (``parrot_max_consecutive_failures``);
+        0: none ever does.
     :ivar retry_cap: longest pause between two tries to send one fire; the first is 1 s, each next twice as long.
     """
 
@@ -32,6 +34,7 @@ class Timing:
     retry_cap: float = 5.0
     history_limit: int = 1000
     history_days: float = 30.0
+    max_failures: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,6 +98,7 @@ class Scene:
         not_fired: Sequence[NotFired] = (),
         max_fires: int | None = None,
         recover: bool = False,
+        tells: Sequence[str] = (),
     ) -> Plan:
         decided = [*fires] if new_mark is None else [new_mark]
         return Plan(
@@ -110,6 +111,7 @@ class Scene:
             not_fired=tuple(not_fired),
             max_fires=max_fires,
             recover=recover,
+            tells=tuple(tells),
         )
 
     def commit(self, *fires: float, owner: str = "b1", c: Coordinator | None = None, **plan: Any) -> CommitReply:
