@@ -178,6 +178,7 @@ class Fire:
     recover: bool = False
     recovered: bool = False
     store: str = "code"
+    tells: tuple[str, ...] = ()
     proof: Proof | None = None
 
 
