@@ -9,13 +9,14 @@ import pytest
 from celery_parrot.testing.conformance import Backend, CoordinatorConformance, LimitsConformance
 from celery_parrot.testing.conformance.holding import HoldingConformance
 from celery_parrot.testing.conformance.inspecting import Inspecting
+from celery_parrot.testing.conformance.reading import ReadingBack
 from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
 from celery_parrot.testing.conformance.two_step import TwoStepConformance
 from celery_parrot.testing.conformance.two_step_limits import TwoStepLimitsConformance
 from celery_parrot.testing.conformance.waiting import Waiting
-from tests.integration.coordination_sql.backend import SqlBackend
+from tests.integration.coordination_sql.backend import Engines, SqlBackend
 from tests.integration.stores_sql.database import DIALECTS, SharedDatabases
 
 
@@ -27,15 +28,26 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDatabases
     databases.close()
 
 
+@pytest.fixture(scope="module")
+def engines(shared: SharedDatabases) -> Iterator[Engines]:
+    """The connections of this module."""
+    made = Engines()
+    yield made
+    made.close()
+
+
 @pytest.fixture(params=DIALECTS)
-def backend(request: pytest.FixtureRequest, shared: SharedDatabases) -> Iterator[SqlBackend]:
-    """A real database, empty but for the tables."""
-    backend = SqlBackend(shared.get(request.param))
-    yield backend
-    backend.close()
+def backend(request: pytest.FixtureRequest, shared: SharedDatabases, engines: Engines, full: bool) -> SqlBackend:
+    """A real database, empty but for the tables. The rules are the same on each; where every statement is spoken at
+    least once, the short form asks each, otherwise PostgreSQL alone."""
+    if request.param != "postgresql" and not full and not request.cls.everywhere:
+        pytest.skip("the long form has the other databases (make chaos)")
+    return engines.backend(shared.get(request.param))
 
 
 class _OnSql:
+    everywhere = False
+
     @pytest.fixture
     def backend(self, backend: Backend) -> Backend:
         return backend
@@ -47,6 +59,8 @@ class TestCoordinator(_OnSql, CoordinatorConformance):
 
 class TestLimits(_OnSql, LimitsConformance):
     """Limits and the line."""
+
+    everywhere = True
 
 
 class TestReaping(_OnSql, Reaping):
@@ -64,6 +78,8 @@ class TestWaiting(_OnSql, Waiting):
 class TestInspecting(_OnSql, Inspecting):
     """Who holds what, and who waits for it."""
 
+    everywhere = True
+
 
 class TestReserving(_OnSql, Reserving):
     """Messages that a worker has in hand."""
@@ -79,3 +95,11 @@ class TestTwoStep(_OnSql, TwoStepConformance):
 
 class TestHolding(_OnSql, HoldingConformance):
     """Pausing schedules of code."""
+
+    everywhere = True
+
+
+class TestReadingBack(_OnSql, ReadingBack):
+    """History, run states, beats."""
+
+    everywhere = True

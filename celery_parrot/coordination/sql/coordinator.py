@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, MetaData, Row, inspect, text
+from sqlalchemy import Connection, Engine, MetaData, Row, text
 
 from celery_parrot.clock import Clock, SystemClock
 from celery_parrot.coordination.rules.face import RulesCoordinator
@@ -61,7 +61,6 @@ class SqlCoordinator(RulesCoordinator):
         self.clock_offset = clock_offset
         self._clock = clock or SystemClock()
         self._link = Link(target, self._clock, options=options)
-        self._schema = schema
         self._tables = tables(MetaData(), schema)
         self._last = ("", 0)  # the epoch and the number of the newest call that this process saw committed
 
@@ -76,21 +75,6 @@ class SqlCoordinator(RulesCoordinator):
     def close(self) -> None:
         """Close the connections. A later call opens new ones."""
         self._link.close()
-
-    def problems(self) -> list[str]:
-        """What is missing in the database, one sentence each; empty if nothing is.
-
-        :raises Unreachable: if it cannot be asked."""
-
-        def look(connection: Connection, identity: str) -> list[str]:
-            inspector = inspect(connection)
-            return [
-                f"there is no table {table.fullname}; run db upgrade"
-                for table in self._tables.all()
-                if not inspector.has_table(table.name, schema=self._schema)
-            ]
-
-        return self._link.transaction(look)
 
     def _transact(self, work: Callable[[Space], T]) -> T:
         def step(connection: Connection, identity: str) -> tuple[T, tuple[str, int]]:

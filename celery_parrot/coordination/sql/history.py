@@ -85,6 +85,14 @@ class History:
                 self._entries[ids[row.fire_id]] = unpack(FireRecord, row.body)
         return self._entries[key]
 
+    def asked(self, schedule_id: str, nonce: str) -> FireKey | None:
+        """The fire in the history that has this nonce."""
+        self.flush()
+        c = self._tables.entries.c
+        statement = select(c.due_at).where(c.schedule == self._unit.schedule(schedule_id), c.nonce == nonce)
+        due_at = self._unit.connection.execute(statement.limit(1)).scalar_one_or_none()
+        return None if due_at is None else FireKey(schedule_id, due_at, nonce)
+
     def put_entry(self, record: FireRecord, keep: int) -> None:
         key = record.key
         if self.entry(key) is None and key not in self._struck:

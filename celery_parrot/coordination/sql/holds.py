@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import delete, distinct, select, tuple_
+from sqlalchemy import delete, select, tuple_
 
 from celery_parrot.coordination.sql.codec import pack, unpack
 from celery_parrot.coordination.sql.unit import Unit
@@ -52,7 +52,7 @@ class Holds:
     def names(self) -> Sequence[str]:
         self.flush()
         c = self._table.c
-        rows = self._unit.connection.execute(select(distinct(c.name)).where(c.space == self._unit.space))
+        rows = self._unit.connection.execute(select(c.name).where(c.space == self._unit.space).distinct())
         return sorted(json.loads(row[0]) for row in rows)
 
     def flush(self) -> None:

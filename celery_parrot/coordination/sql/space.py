@@ -151,6 +151,9 @@ class SqlSpace(Space):
     def entry(self, key: FireKey) -> FireRecord | None:
         return self._history.entry(key)
 
+    def asked(self, schedule_id: str, nonce: str) -> FireKey | None:
+        return self._history.asked(schedule_id, nonce)
+
     def put_entry(self, record: FireRecord, keep: int) -> None:
         self._history.put_entry(record, keep)
 

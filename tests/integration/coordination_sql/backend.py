@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import Engine
+
 from celery_parrot.coordination.sql import SqlCoordinator
 from celery_parrot.database.engine import make_engine
 from celery_parrot.model.fire import Namespace
@@ -12,9 +14,7 @@ from celery_parrot.testing import FakeClock
 from celery_parrot.testing.conformance import TIMING
 from tests.integration.stores_sql.database import SqlDatabase
 
-TABLES = [
-    f"service_scheduler_{name}" for name in ("space", "claim", "turn", "hold", "state", "entry", "carry", "beat")
-]
+TABLES = [f"service_scheduler_{name}" for name in ("space", "claim", "turn", "hold", "state", "entry", "carry", "beat")]
 
 
 class _Moved(SqlCoordinator):
@@ -30,16 +30,14 @@ class _Moved(SqlCoordinator):
 class SqlBackend:
     """A database with a clock that can be moved."""
 
-    def __init__(self, database: SqlDatabase) -> None:
-        self._db = database
-        # One for all clients of a test: to connect takes longer than most tests.
-        self.engine = make_engine(database.url, {"pool_size": 25})
+    def __init__(self, database: SqlDatabase, engine: Engine) -> None:
+        self._db, self._engine = database, engine
         self._clock = FakeClock()
         self.advance = self._clock.advance
         self.flush()
 
     def client(self, name: str = "conformance") -> SqlCoordinator:
-        made = _Moved(self.engine, Namespace(name), TIMING)
+        made = _Moved(self._engine, Namespace(name), TIMING)
         made.stands_at = self._clock
         return made
 
@@ -51,5 +49,19 @@ class SqlBackend:
     def change_server(self) -> None:
         self._db.sql("UPDATE service_scheduler_space SET made_on = 'another'")
 
+
+class Engines:
+    """One engine a database for a whole module: to connect takes longer than most tests."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Engine] = {}
+
+    def backend(self, database: SqlDatabase) -> SqlBackend:
+        """A backend on that database, empty."""
+        if database.url not in self._made:
+            self._made[database.url] = make_engine(database.url, {"pool_size": 25})
+        return SqlBackend(database, self._made[database.url])
+
     def close(self) -> None:
-        self.engine.dispose()
+        for engine in self._made.values():
+            engine.dispose()
