@@ -146,12 +146,12 @@ class Fire:
     :ivar silent_after: of a running fire, seconds without progress after which it is reaped.
     :ivar recover: an abandoned fire is sent once more. ``recovered``: it has been.
     :ivar store: where its schedule lives.
+    :ivar tells: which outcomes somebody wants to be told of, as its schedule said when it was committed. One that was
+        made without a commit (a message alone, a loss of memory) tells all: the definition is looked at before sending.
     :ivar proof: of a fire whose commit is decided by a row elsewhere: the token and plan to prove it with. While it
         is there, the fire is not sent before that row has been asked.
     """
 
-    :ivar tells: which outcomes somebody wants to be told of, as its schedule said when it was committed. One that was
-        made without a commit (a message alone, a loss of memory) tells all: the definition is looked at before sending.
     key: FireKey
     name: str
     kind: str
@@ -221,9 +221,9 @@ class FireRecord:
     held_by: str = ""
     until: datetime | None = None
     count: int = 1
+    traceback: str | None = None
+    delivery: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def due_at(self) -> datetime:
         return self.key.due_at
-    traceback: str | None = None
-    delivery: Mapping[str, Any] = field(default_factory=dict)
