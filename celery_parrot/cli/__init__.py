@@ -24,6 +24,7 @@ parrot = LazyGroup(
         "resume": "celery_parrot.cli.commands.holding:resume",
         "delete": "celery_parrot.cli.commands.holding:delete",
         "fires": "celery_parrot.cli.commands.fires:fires",
+        "why": "celery_parrot.cli.commands.why:why",
         "groups": "celery_parrot.cli.commands.groups:groups",
         "beats": "celery_parrot.cli.commands.beats:beats",
         "health": "celery_parrot.cli.commands.health:health",

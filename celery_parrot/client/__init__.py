@@ -9,6 +9,7 @@ from celery_parrot.client.rules import Rules
 from celery_parrot.client.schedules import Schedules
 from celery_parrot.client.schema import schedule_schema, value_of
 from celery_parrot.client.view import SchedulePage, ScheduleView
+from celery_parrot.client.why_story import Story
 
 __all__ = [
     "READ_ONLY",
@@ -25,6 +26,7 @@ __all__ = [
     "ScheduleView",
     "Schedules",
     "Step",
+    "Story",
     "document_of",
     "schedule_schema",
     "value_of",

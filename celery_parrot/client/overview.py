@@ -1,8 +1,9 @@
-"""What ``parrot.schedules`` can do beyond one schedule: files of them, who beats, who holds what."""
+"""What ``parrot.schedules`` can do beyond one schedule: files of them, why one ran, who beats, who holds what."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime, tzinfo
 from typing import Any
 
 from celery_parrot.client.applying import Comparing, Step
@@ -11,6 +12,10 @@ from celery_parrot.client.coordination import Coordination
 from celery_parrot.client.groups import Group, InLine
 from celery_parrot.client.health import BeatView, Health
 from celery_parrot.client.rules import Rules
+from celery_parrot.client.why import story_of
+from celery_parrot.client.why_facts import zone_named
+from celery_parrot.client.why_gather import Gatherer
+from celery_parrot.client.why_story import Story
 from celery_parrot.clock import Clock
 from celery_parrot.errors import ParrotError
 
@@ -34,6 +39,24 @@ class Overview:
             editable stores: the code's are deleted in the code.
         """
         return Comparing(self._catalogue, self._rules, self._clock).steps(documents, prune, store, kind)
+
+    # --- one due time ---
+
+    def why(
+        self, name: str, at: datetime | str | None = None, fire: str | None = None, *, zone: tzinfo | None = None
+    ) -> Story:
+        """Why a schedule ran, or did not, in sentences: ``print(parrot.schedules.why("nightly", "yesterday 03:00"))``.
+
+        :param at: the due time: an instant, ISO 8601, or ``03:00`` (today) or ``yesterday 03:00``; naive ones are in
+            the schedule's zone. One without seconds stands for the whole minute. ``fire``: the id of a fire instead.
+            Without either: the latest due time that is decided or on its way.
+        :param zone: in which times are told; left out: the app's.
+        :raises InvalidSchedule: for an ``at`` that is none of these. :raises ScheduleNotFound:
+        :raises ParrotError: if the history has no such fire.
+        """
+        viewer = zone or zone_named(self._rules.timezone)
+        gatherer = Gatherer(self._catalogue, self._coordination, self._rules.kinds, viewer)
+        return story_of(gatherer.facts(name, at, fire))
 
     # --- beats and limits ---
 
