@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery_parrot.__about__ import __version__
 from celery_parrot.errors import (
+    AlreadyRunning,
     ConfigurationError,
     Conflict,
     InvalidSchedule,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "IN_FLIGHT_SKIP_OUTPUT_KEY",
+    "AlreadyRunning",
     "ConfigurationError",
     "Conflict",
     "CurrentFire",

@@ -5,6 +5,8 @@ A lost race is never an exception (it is a value); "I could not ask" always is.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 _SHOWN = 200
 
 
@@ -100,6 +102,21 @@ class Conflict(ParrotError):
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), (self.name, self.version, self.current)
+
+
+class AlreadyRunning(ParrotError):
+    """A run-now that was asked for before is still on its way; nothing was done.
+
+    :ivar name: the schedule. :ivar held_by: the id of that fire. :ivar since: when it was asked for, UTC, if known.
+    """
+
+    def __init__(self, name: str, held_by: str, since: datetime | None = None) -> None:
+        self.name, self.held_by, self.since = name, held_by, since
+        asked = "" if since is None else f", asked for at {since:%Y-%m-%d %H:%M:%S} UTC"
+        super().__init__(f"{name!r} is running already: fire {held_by}{asked}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.held_by, self.since)
 
 
 class Unreachable(ParrotError):

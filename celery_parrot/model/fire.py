@@ -19,6 +19,10 @@ class Origin(StrEnum):
     BACKFILL = "backfill"
 
 
+DEMANDED = frozenset({Origin.RUN_NOW, Origin.BACKFILL})
+"""Origins of fires that a person asked for: no plan commits them, no row knows of them before it is told."""
+
+
 class Status(StrEnum):
     """Where a fire is in its life. The first four are on the way, the rest are outcomes."""
 
@@ -150,6 +154,9 @@ class Fire:
         made without a commit (a message alone, a loss of memory) tells all: the definition is looked at before sending.
     :ivar proof: of a fire whose commit is decided by a row elsewhere: the token and plan to prove it with. While it
         is there, the fire is not sent before that row has been asked.
+    :ivar guard: seconds for which it keeps its schedule's run-now guard without a sign of life; None: it has none.
+    :ivar override: JSON text of the arguments (``args``, ``kwargs``) that it was asked for with in place of its
+        schedule's, or empty. Not for logs.
     """
 
     key: FireKey
@@ -179,6 +186,8 @@ class Fire:
     recovered: bool = False
     store: str = "code"
     tells: tuple[str, ...] = ()
+    guard: float | None = None
+    override: str = field(default="", repr=False)
     proof: Proof | None = None
 
 

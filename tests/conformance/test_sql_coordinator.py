@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from celery_parrot.testing.conformance import Backend, CoordinatorConformance, LimitsConformance
+from celery_parrot.testing.conformance.demanding import DemandingConformance
 from celery_parrot.testing.conformance.holding import HoldingConformance
 from celery_parrot.testing.conformance.inspecting import Inspecting
 from celery_parrot.testing.conformance.reading import ReadingBack
@@ -97,6 +98,10 @@ class TestHolding(_OnSql, HoldingConformance):
     """Pausing schedules of code."""
 
     everywhere = True
+
+
+class TestDemanding(_OnSql, DemandingConformance):
+    """Run-now and backfill."""
 
 
 class TestReadingBack(_OnSql, ReadingBack):

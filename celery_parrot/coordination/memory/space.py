@@ -164,6 +164,9 @@ class MemorySpace(Space):
     def entry(self, key: FireKey) -> FireRecord | None:
         return self.entries.get(key.schedule_id, {}).get(key.moment)
 
+    def asked(self, schedule_id: str, nonce: str) -> FireKey | None:
+        return next((one.key for one in self.entries.get(schedule_id, {}).values() if one.key.nonce == nonce), None)
+
     def put_entry(self, record: FireRecord, keep: int) -> None:
         entries = self.entries.setdefault(record.key.schedule_id, {})
         entries[record.key.moment] = record

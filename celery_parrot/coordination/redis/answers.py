@@ -97,6 +97,8 @@ class FiresIn:
             recover=bool(claim.get("recover", False)),
             recovered=bool(claim.get("recovered", False)),
             store=claim.get("store", "code"),
+            guard=claim["guard"] / 1000 if "guard" in claim else None,
+            override=claim.get("override", ""),
             proof=proof,
         )
 

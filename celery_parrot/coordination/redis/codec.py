@@ -261,6 +261,10 @@ def _claim_out(fire: Fire) -> dict[str, Any]:
         claim["store"] = fire.store
     if fire.proof is not None:
         claim["proof"] = fire.proof.token
+    if fire.guard is not None:
+        claim["guard"] = _ms(fire.guard)
+    if fire.override:
+        claim["override"] = fire.override
     for name in ("recover", "recovered"):
         if getattr(fire, name):
             claim[name] = True

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from celery_parrot.coordination.redis import answers, codec
 from celery_parrot.coordination.redis.calls import CHUNK
+from celery_parrot.coordination.redis.demands import DemandCalls
 from celery_parrot.coordination.redis.faults import Fault
 from celery_parrot.coordination.redis.limits import LimitCalls
 from celery_parrot.coordination.redis.rows import RowCalls
@@ -40,7 +41,7 @@ T = TypeVar("T")
 _CHUNK: Final = 1000
 
 
-class RedisCoordinator(RowCalls, LimitCalls):
+class RedisCoordinator(RowCalls, LimitCalls, DemandCalls):
     """A :class:`~celery_parrot.protocols.Coordinator` in Redis or Valkey, which can also prepare for rows that decide
     and hold schedules of code. Thread-safe; survives a fork.
 

@@ -10,6 +10,9 @@
 ``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change, ``ended_ttl`` after its outcome
 ``fires:{id}``   hash: due -> JSON, the capped history
 ``state:{id}``   hash: run state and mark
+``running:{id}`` text: the run-now guard: id of the fire that has it; expires ``parrot_run_now_lock_ttl`` after its last
+                 sign of life
+``guards``       hash: schedule id -> claim of that fire
 ``proofs``       hash: plans of commits that a row in a database decides, until their fires have left the outbox
 ``carry``        hash: claim -> JSON: what happened to such fires and is not in the database yet
 ``uncarried``    sorted set: the same claims, oldest first

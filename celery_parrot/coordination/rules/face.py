@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from celery_parrot.coordination.rules import holding, limits, memory, outbox, reaping, records, rows, runs
+from celery_parrot.coordination.rules import demands, holding, limits, memory, outbox, reaping, records, rows, runs
 from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
 from celery_parrot.model.plan import Plan, Verdict
@@ -17,6 +17,8 @@ from celery_parrot.protocols import (
     Carried,
     CommitReply,
     Delivery,
+    Demand,
+    DemandReply,
     Drop,
     FinishReply,
     Hold,
@@ -209,6 +211,14 @@ class RulesCoordinator(ABC):
             return {schedule_id: held for schedule_id, held in found.items() if held is not None}
 
         return self._call(work, schedules=schedule_ids)
+
+    # -- what people ask for --
+
+    def demand(self, demands_: Sequence[Demand]) -> Sequence[DemandReply]:
+        return self._call(
+            lambda space: [demands.demand(space, demand) for demand in demands_],
+            [demand.key for demand in demands_],
+        )
 
     # -- limits --
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from celery_parrot.coordination.rules import records, turns
-from celery_parrot.coordination.rules.space import Claim, Space
+from celery_parrot.coordination.rules.space import GUARD, Claim, Space
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.protocols import (
     EXPIRED_WAITING,
@@ -149,7 +149,8 @@ def inspect(space: Space) -> Sequence[LimitState]:
     for claim in space.line():
         for limit in turns.waited_for(claim.limits):
             waiting.setdefault(limit.name, []).append(claim)
-    return [_inspected(space, name, waiting.get(name, [])) for name in sorted({*space.held_limits(), *waiting})]
+    held = (name for name in space.held_limits() if not name.startswith(GUARD))
+    return [_inspected(space, name, waiting.get(name, [])) for name in sorted({*held, *waiting})]
 
 
 def _inspected(space: Space, name: str, waiting: Sequence[Claim]) -> LimitState:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from celery_parrot.coordination.rules.space import Claim, Space
-from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
+from celery_parrot.model.fire import DEMANDED, FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan
 from celery_parrot.protocols import Carried
 from celery_parrot.protocols.holding import Release
@@ -53,7 +53,7 @@ def record(
     )
     limit = space.timing.history_limit
     space.put_entry(record, min(limit, COPIES) if fire.store == "db" else limit)
-    if fire.status is not Status.PENDING:
+    if fire.status is not Status.PENDING or fire.origin in DEMANDED:
         claim.uncounted = fire.status.failure and not counted
         _carry(space, claim, record)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from celery_parrot.coordination.rules import limits, records, turns
-from celery_parrot.coordination.rules.space import Claim, Space
-from celery_parrot.model.fire import Fire, FireKey, Status
+from celery_parrot.coordination.rules.space import GUARD_OF_STRAYS, Claim, Space
+from celery_parrot.model.fire import Fire, FireKey, Origin, Status
 from celery_parrot.protocols import (
     QUEUE_DEADLINE,
     Delivery,
@@ -62,6 +62,7 @@ def _unknown(space: Space, delivery: Delivery) -> Claim:
             sent_as=delivery.attempt,
             retries=delivery.retries,
             deadline=delivery.deadline,
+            guard=GUARD_OF_STRAYS if delivery.origin is Origin.RUN_NOW else None,
         )
     )
     # Known to the history, it has been counted before its claim expired.

@@ -18,10 +18,16 @@ from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Statu
 from celery_parrot.model.state import Beat
 from celery_parrot.protocols import Busy, Carried, Limit, Reading, Timing
 
-__all__ = ["BEGINNING", "FORGET_BEATS", "Claim", "Moment", "ScheduleState", "Space"]
+__all__ = ["BEGINNING", "FORGET_BEATS", "GUARD", "GUARD_OF_STRAYS", "Claim", "Moment", "ScheduleState", "Space"]
 
 #: Silence after which a beat is dropped from the list.
 FORGET_BEATS = timedelta(hours=1)
+
+#: What the names of guards begin with; no limit is called so.
+GUARD = "running:"
+
+#: Seconds for which a run-now keeps the guard that is known by its message alone.
+GUARD_OF_STRAYS = 3600.0
 
 #: Claims are looked through for expired ones this often.
 _PURGE_EVERY = timedelta(minutes=1)
@@ -143,7 +149,25 @@ class Space(ABC):
             if claim.fire.proof is not None:  # what left the outbox has been proven
                 claim.fire = replace(claim.fire, proof=None)
         self.changed(claim)
+        if claim.fire.guard is not None:
+            self._keep_guard(claim)
         return claim.fire
+
+    # --- the run-now guard: a hold ---
+
+    def guard(self, schedule_id: str) -> str:
+        """The name of the hold that is the run-now guard of a schedule."""
+        return f"{GUARD}{schedule_id}"
+
+    def _keep_guard(self, claim: Claim) -> None:
+        """It goes with the outcome. Whoever lost it and finds it free has it again: a fire that goes on after it was
+        abandoned, one that a loss of memory left behind."""
+        key = claim.fire.key
+        name = self.guard(key.schedule_id)
+        if claim.fire.status.terminal:
+            self.let_go(name, key)
+        elif not self.holders(name):
+            self.hold(name, key)
 
     def lapsed(self, claim: Claim, moment: Moment) -> bool:
         """Whether that moment has come for the claim."""
@@ -265,6 +289,10 @@ class Space(ABC):
 
     @abstractmethod
     def entry(self, key: FireKey) -> FireRecord | None: ...
+
+    @abstractmethod
+    def asked(self, schedule_id: str, nonce: str) -> FireKey | None:
+        """The fire of this schedule in the history that has this nonce."""
 
     @abstractmethod
     def put_entry(self, record: FireRecord, keep: int) -> None:

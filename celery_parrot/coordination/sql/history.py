@@ -63,9 +63,8 @@ class History:
             wanted = {schedule_id: None, **self._unit.hinted_schedules}
             ids = {self._unit.schedule(one): one for one in wanted if one not in self._schedules}
             self._schedules.update({one: _Schedule() for one in ids.values()})
-            c = self._tables.states.c
-            statement = select(c.schedule, c.entries, c.body)
-            for row in select_in(self._unit.connection, statement, c.schedule, list(ids)):
+            names = ["schedule", "entries", "body"]
+            for row in select_in(self._unit.connection, self._tables.states, names, "schedule", list(ids)):
                 found = self._schedules[ids[row.schedule]]
                 found.entries = found.entries_stored = row.entries
                 found.stored = row.body
@@ -80,8 +79,8 @@ class History:
             wanted = [one for one in {key: None, **self._unit.hinted} if one not in self._entries]
             ids = {self._unit.fire_id(one): one for one in wanted}
             self._entries.update(dict.fromkeys(wanted))
-            c = self._tables.entries.c
-            for row in select_in(self._unit.connection, select(c.fire_id, c.body), c.fire_id, list(ids)):
+            names = ["fire_id", "body"]
+            for row in select_in(self._unit.connection, self._tables.entries, names, "fire_id", list(ids)):
                 self._entries[ids[row.fire_id]] = unpack(FireRecord, row.body)
         return self._entries[key]
 

@@ -6,6 +6,8 @@
 -- silent        running fires that are to show progress: by when they will have been silent for too long
 -- sent          sent fires without limits: by when a worker must have started them
 -- limits:sent   those with limits, likewise
+-- running:{id}  run-now guard of a schedule: the id of the fire that has it; expires after the guard's seconds
+-- guards        hash: schedule id -> claim text of that fire
 -- proofs        hash: "{token}:{id}" -> plan of a commit that a row in a database decides, "#{token}:{id}" -> how many
 --               pending claims still carry it
 --
@@ -14,6 +16,7 @@
 local ON_THE_WAY = { pending = true, waiting = true, sent = true, running = true }
 local FAILURE = { error = true, target_missing = true, abandoned = true }
 local AUTOMATIC = { schedule = true, catch_up = true }
+local DEMANDED = { run_now = true, backfill = true } -- no row knows of them before it is told
 
 local touched_history, touched_sets = {}, {}
 
@@ -173,6 +176,32 @@ local function watch_sent(f)
   end
 end
 
+-- The run-now guard goes with the outcome. Whoever lost it and finds it free has it again: a fire that goes on after it
+-- was abandoned, one that a loss of memory left behind.
+local function keep_guard(f)
+  local name = 'running:' .. f.id
+  local has_it = try(name, '', 'GET', K(name))
+  local mine = fire_id(f.text)
+  if ON_THE_WAY[f.c.status] then
+    if has_it == mine or has_it == false then
+      redis.call('SET', K(name), mine, 'PX', f.c.guard)
+      if try('guards', f.id, 'HSET', K('guards'), f.id, f.text) then
+        touched_sets.guards = true
+      end
+    end
+  elseif try('guards', f.id, 'HGET', K('guards'), f.id) == f.text then
+    try('guards', f.id, 'HDEL', K('guards'), f.id)
+    if has_it == mine then
+      redis.call('DEL', K(name))
+    end
+  end
+end
+
+-- Seconds a run-now keeps the guard that is known by its message alone.
+local function stray_guard(origin)
+  return origin == 'run_now' and 3600000 or nil
+end
+
 -- Write the claim; what watches over it follows its status.
 local function save(f)
   local c = f.c
@@ -193,6 +222,9 @@ local function save(f)
   end
   watch_running(f)
   watch_sent(f)
+  if type(c.guard) == 'number' then
+    keep_guard(f)
+  end
   -- what holds limits or waits is brought to an outcome, however long that takes
   local life = not ON_THE_WAY[c.status] and conf.ended_ttl or c.limits and conf.keep or conf.claim_ttl
   redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'PX', life)

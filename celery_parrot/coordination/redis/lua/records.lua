@@ -68,7 +68,7 @@ local function record(f, output, err, uncounted)
     waited_until = c.waited_until, held_by = c.held_by,
   }
   write_record(f.id, f.moment, entry)
-  if c.status ~= 'pending' then
+  if c.status ~= 'pending' or DEMANDED[c.origin] then
     carry(f, entry)
   end
 end

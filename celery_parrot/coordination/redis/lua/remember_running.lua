@@ -24,7 +24,7 @@ local function restore(r)
     moment = r.moment, name = r.name, kind = r.kind, origin = r.origin, status = 'sent', owner = '', owned = now,
     committed = r.started, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '', reason = '',
     sent = r.started, counted = try('fires:' .. r.id, '', 'HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil,
-    stray = true,
+    stray = true, guard = stray_guard(r.origin),
   } }
   local c = f.c
   if not ON_THE_WAY[c.status] or (c.status == 'running' and c.token ~= r.token) then

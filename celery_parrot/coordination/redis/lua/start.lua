@@ -67,7 +67,7 @@ local function unknown(d, entry)
   return { text = d.text, id = d.id, moment = d.moment, was = 'sent', c = {
     moment = d.moment, name = d.name, kind = d.kind, origin = d.origin, status = 'sent', owner = '', owned = now,
     committed = now, tries = 0, attempt = d.attempt, sent_as = d.attempt, retries = d.retries, token = '',
-    worker = '', reason = '', deadline = d.deadline,
+    worker = '', reason = '', deadline = d.deadline, guard = stray_guard(d.origin),
     -- known to the history, it has been counted before its claim expired
     counted = entry and true or nil,
     store = entry and entry.store, stray = not (entry and entry.store) or nil,
