@@ -8,9 +8,9 @@ each other on the row of the registered name.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import pytest
 
@@ -22,6 +22,8 @@ from celery_parrot.protocols.runs import Lease
 from celery_parrot.stores.sql import upgrade
 from celery_parrot.testing.conformance import Backend, Scene
 from tests.support.databases import own_postgresql
+
+T = TypeVar("T")
 
 NAME = Namespace("benchmark")
 BATCH, BATCHES, SINGLES = 100, 5, 100
@@ -67,11 +69,16 @@ def _measure(coordinator: Coordinator) -> dict[str, float]:
     first = [FireKey(i, scene.due(1)) for i in ids[:SINGLES]]
     second = [FireKey(i, scene.due(2)) for i in ids[:SINGLES]]
     return {
-        "commit+confirm, batch": _rate(BATCH * BATCHES, lambda: [commit(n, ids) for n in range(1, BATCHES + 1)]),
-        "start+finish, single": _rate(SINGLES, lambda: [run(key) for key in first]),
+        "commit+confirm, batch": _rate(BATCH * BATCHES, lambda: _each(lambda n: commit(n, ids), range(1, BATCHES + 1))),
+        "start+finish, single": _rate(SINGLES, lambda: _each(run, first)),
         "start+finish, four": _rate(SINGLES, lambda: _by_four(run, second)),
-        "commit+confirm, single": _rate(SINGLES, lambda: [commit(BATCHES + 1, [i]) for i in ids[:SINGLES]]),
+        "commit+confirm, single": _rate(SINGLES, lambda: _each(lambda i: commit(BATCHES + 1, [i]), ids[:SINGLES])),
     }
+
+
+def _each(work: Callable[[T], None], items: Iterable[T]) -> None:
+    for item in items:
+        work(item)
 
 
 def _by_four(work: Callable[[FireKey], None], keys: list[FireKey]) -> None:

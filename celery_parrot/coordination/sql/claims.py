@@ -41,7 +41,7 @@ class Claims:
     def _load(self, keys: Iterable[FireKey]) -> None:
         wanted = {self._unit.fire_id(key): key for key in keys if key not in self._known}
         self._known.update(dict.fromkeys(wanted.values()))
-        for row in select_in(self._unit.connection, self._bodies(), self._table.c.fire_id, list(wanted)):
+        for row in select_in(self._unit.connection, self._table, ["body"], "fire_id", list(wanted)):
             self._adopt(row.body)
 
     def _bodies(self) -> Select[Any]:
