@@ -22,7 +22,7 @@ from celery_parrot.dispatch.turns import Turns
 from celery_parrot.dispatch.writing import Ticket, Writer, Written, identity
 from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
-from celery_parrot.model.fire import Fire, FireKey, Origin, Status
+from celery_parrot.model.fire import DEMANDED, Fire, FireKey, Origin, Status
 from celery_parrot.planning import sending_at
 from celery_parrot.protocols import (
     Coordinator,
@@ -160,6 +160,8 @@ class Outbox:
             self._mirror.pop(item.ticket.fire.key, None)
 
     def _tell_late(self, ticket: Ticket) -> None:
+        if ticket.fire.origin is Origin.BACKFILL:
+            return  # late by design
         sent_at = ticket.fire.owned_at + timedelta(seconds=self._clock.monotonic() - ticket.since)
         if sent_at - ticket.fire.key.due_at <= _LATE:
             return  # jitter only makes it less
@@ -255,7 +257,7 @@ class Outbox:
         taken = self._proven([fire for fire in taken if identity(fire) not in self._sent])
         tickets: list[Ticket] = []
         drops: list[tuple[Hold, Status, str]] = []
-        ours = {fire.key for fire in fires if fire.owner == self._owner}
+        owners = {fire.key: fire.owner for fire in fires}
         for fire in taken:
             due = known[fire.key.schedule_id]
             if (end := self._obsolete(fire, due, now)) is not None:
@@ -264,14 +266,14 @@ class Outbox:
                 self._tell(name, logging.WARNING, f"not sent: {end[1]}", fire, reason=end[1])
             else:
                 tickets.append(Ticket(fire, due, since))
-                self._tell_taken(fire, own=fire.key in ours)
+                self._tell_taken(fire, owners[fire.key])
         self._drop(drops)
         self.send(tickets)
 
     def _obsolete(self, fire: Fire, due: Due, now: datetime) -> tuple[Status, str] | None:
         """Why the current definition does not want this fire sent any more, or None."""
         schedule = due.schedule
-        if fire.origin is Origin.RUN_NOW:
+        if fire.origin in DEMANDED:  # a person knew what they asked for, and when
             return None
         if due.held is not None or not schedule.enabled:
             return Status.SKIPPED, "paused"
@@ -283,10 +285,12 @@ class Outbox:
             until = max(until, fire.committed_at + timedelta(seconds=self._router.patience(schedule)))
         return (Status.MISSED, "too_late") if now > until else None
 
-    def _tell_taken(self, fire: Fire, *, own: bool) -> None:
+    def _tell_taken(self, fire: Fire, before: str) -> None:
         """A publish that failed, a commit whose answer was lost, or a turn that has come is no takeover: the fire was
-        ours all along."""
-        if own:
+        ours all along. One that a person asked for was nobody's."""
+        if not before and fire.origin in DEMANDED:
+            self._tell(events.FIRE_CLAIMED, logging.DEBUG, f"claimed, {fire.origin} asked for", fire)
+        elif before == self._owner:
             self._tell(events.TRIED_AGAIN, logging.INFO, f"in the outbox again, try {fire.tries}", fire)
         else:
             self._tell(events.TAKEN_OVER, logging.INFO, f"taken over from another beat, try {fire.tries}", fire)

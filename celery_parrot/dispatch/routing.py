@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -82,14 +83,20 @@ class Router:
         origin: Origin,
         attempt: int = 1,
         deadline: datetime | None = None,
+        override: str = "",
     ) -> Message:
         """The message of one attempt of one fire. Raises what a lazy argument raises.
+
+        :param override: JSON text of ``args`` and ``kwargs`` in place of the schedule's.
 
         A fire of kind ``task`` calls ``target`` with the schedule's own arguments; any other kind's task is called
         as ``task(target, method_name=…, prompt=…, target_id=…, tenant=…, **kwargs)``, omitting what is None.
         """
         kind = self._kinds[schedule.kind]
-        args, kwargs = self._evaluate(schedule.args, schedule.kwargs)
+        given = json.loads(override) if override else {}
+        args, kwargs = self._evaluate(
+            tuple(given["args"]) if "args" in given else schedule.args, given.get("kwargs", schedule.kwargs)
+        )
         task = schedule.target
         if kind.task is not None:
             task, args = kind.task, (schedule.target, *args)

@@ -115,7 +115,12 @@ class Writer:
         try:
             deadline = self._router.deadline(schedule, self._now(), holds=bool(ticket.limits))
             message = self._router.message(
-                schedule, fire.key, origin=fire.origin, attempt=fire.attempt, deadline=deadline
+                schedule,
+                fire.key,
+                origin=fire.origin,
+                attempt=fire.attempt,
+                deadline=deadline,
+                override=fire.override,
             )
             return Written(ticket, message, deadline)
         except Exception as exc:  # a lazy argument is code of the user's
