@@ -12,6 +12,7 @@ import redis
 
 pytest.register_assert_rewrite("tests.support")
 
+from tests.support import figures  # noqa: E402
 from tests.support.databases import own_mysql, own_postgresql  # noqa: E402 - after the rewrite is registered
 from tests.support.procs import Procs  # noqa: E402
 from tests.support.proxy import TcpProxy  # noqa: E402
@@ -207,3 +208,11 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment names that the library reads as settings are absent unless a test sets them."""
     for name in [n for n in os.environ if n.startswith(("SCHEDULER_", "CELERY_"))]:
         monkeypatch.delenv(name)
+
+
+# --- what was measured ------------------------------------------------------------------------------------------------
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Counts and lateness of every window."""
+    figures.show(terminalreporter)

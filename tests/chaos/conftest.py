@@ -1,13 +1,14 @@
-"""Fixtures of the chaos tests, and their figures after pytest's own summary."""
+"""Fixtures of the chaos tests."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.chaos.lab import FIGURES, Lab, open_lab
+from tests.chaos.lab import Lab, open_lab
 from tests.support.procs import Procs
 from tests.support.redis_server import PrivateRedis
 
@@ -32,7 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only the long form runs."""
+    """One at a time, while the e2e tests have the other core; and leave out what only the long form runs."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.xdist_group("chaos"))
     if config.getoption("--full"):
         return
     left_out = [item for item in items if item.get_closest_marker("long_form")]
@@ -46,12 +50,3 @@ def lab(procs: Procs, redis_server: PrivateRedis, redis_url: str, request: pytes
     """An experiment whose tasks note what they do on the run's shared Redis."""
     with open_lab(procs, redis_server, redis_url, request) as lab:
         yield lab
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Counts and lateness of every window."""
-    lines = config.stash.get(FIGURES, [])
-    if lines:
-        terminalreporter.section("every due time exactly once")
-        for line in lines:
-            terminalreporter.write_line(line)

@@ -13,14 +13,12 @@ from celery_parrot.model.fire import FireRecord, Status
 from tests.chaos.bench import APP, PATIENCE, Bench
 from tests.chaos.journal import Due, Run, Verdict, Window, judge, show
 from tests.chaos.ledger import open_ledger
+from tests.support import figures
 from tests.support.procs import Proc, Procs
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wait_until, wall_clock
 
-__all__ = ["APP", "FIGURES", "PATIENCE", "TAKEOVER", "Lab", "chance", "instant_of_a_blow", "open_lab"]
-
-#: Lines for the summary of the whole run.
-FIGURES = pytest.StashKey[list[str]]()
+__all__ = ["APP", "PATIENCE", "TAKEOVER", "Lab", "chance", "instant_of_a_blow", "open_lab"]
 
 #: Seconds after a window in which a second message would still come, where a beat died: after its heartbeat.
 TAKEOVER = 4.0
@@ -209,9 +207,8 @@ def open_lab(
     procs: Procs, journal_server: PrivateRedis, journal_url: str, request: pytest.FixtureRequest
 ) -> Iterator[Lab]:
     """What the fixture ``lab`` is, in every folder that has one."""
-    lines = request.config.stash.setdefault(FIGURES, [])
     with journal_server.client() as client:
-        lab = Lab(procs, client, journal_url, lines.append)
+        lab = Lab(procs, client, journal_url, figures.teller(request))
         if hasattr(request.node, "callspec"):
             lab.seed = request.node.callspec.params.get("seed")
         yield lab
