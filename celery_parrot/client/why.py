@@ -94,13 +94,9 @@ def _clock_note(facts: Facts, words: Words) -> str | None:
 
 
 def _standing(facts: Facts, words: Words) -> Iterator[Step]:
-    """What has come between since: only where nothing else was asked for, or the fire is the latest one."""
-    record = facts.record
-    latest = facts.mark is None or record is None or (record.until or record.due_at) >= facts.mark
-    if facts.moment is not None or not latest:
-        return
-    for _, text in obstacles(facts, words):
-        yield Step(what="now", text=f"Since then: {text}")
+    """What has come between since, if the fire is the latest there is."""
+    for _, text in obstacles(facts, words) if facts.latest else ():
+        yield Step(what="now", text=text)
 
 
 def _closing(facts: Facts, words: Words) -> str:

@@ -40,9 +40,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """:ivar oldest: the oldest due time that is kept, None if there is none. ``full``: older ones were dropped."""
+    """:ivar oldest: the oldest due time that is kept, None if there is none; ``newest``: the newest.
+    :ivar full: older ones were dropped.
+    """
 
     oldest: datetime | None = None
+    newest: datetime | None = None
     full: bool = False
 
 
@@ -52,6 +55,7 @@ class Facts:
     :ivar now: the coordinator's clock.
     :ivar due_at: what the story is about, UTC. ``is_due``: whether the schedule names it, as it is defined now.
     :ivar moment: what was asked for; None: nothing was. ``more``: how many more due times that covers.
+    :ivar latest: nothing newer is decided or on its way.
     :ivar record: what the history has of it. ``claim``: what the coordinator knows of the fire.
     :ivar holder: whom it waited for, or was skipped for. ``into``: of a coalesced one, the fire that ran instead.
     :ivar before: what the history has of the due time before.
@@ -72,6 +76,7 @@ class Facts:
     timing: Timing
     moment: Moment | None = None
     more: int = 0
+    latest: bool = False
     record: FireRecord | None = None
     claim: Fire | None = None
     holder: Holder | None = None
@@ -102,8 +107,16 @@ class Facts:
 
     @property
     def next(self) -> datetime | None:
-        """The due time after: of the one told here, or after now if nothing was due."""
-        return None if self.trigger is None else self.trigger.next_after(self.due_at)
+        """The due time after; None where there is none, or its fires are used up."""
+        if self.trigger is None or (self.used_up and (self.latest or self.record is None)):
+            return None
+        return self.trigger.next_after(self.due_at)
+
+    @property
+    def used_up(self) -> bool:
+        """Whether it has had as many fires as it may have (``max_fires``)."""
+        most = self.view.max_fires
+        return most is not None and self.view.run_state.auto_count >= most
 
     def sending(self, due_at: datetime) -> datetime:
         """When a due time is sent: with its jitter."""

@@ -71,10 +71,9 @@ def _sent(facts: Facts, record: FireRecord, words: Words) -> list[str]:
 def _pending(facts: Facts, record: FireRecord, words: Words) -> list[str]:
     claim = facts.claim
     owner = claim.owner if claim is not None else record.beat
-    since = claim.owned_at if claim is not None else record.committed_at
-    held = f" {words.since(since)}" if since is not None else ""
-    beat = beat_called(owner, facts.beats)
-    found = [f"It is in the outbox of {beat}{held}."]
+    since = record.committed_at if record.attempt == 1 or claim is None else claim.owned_at
+    lasts = f" for {span(facts.now - since)}" if since is not None else ""
+    found = [f"It has been in the outbox{lasts}, and {beat_called(owner, facts.beats)} is to send it."]
     if claim is not None and claim.tries:
         found.append(f"Sending it was begun anew {counted(claim.tries, 'time')}: {_tries(record)}.")
     if not facts.living:

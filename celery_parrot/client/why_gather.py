@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
 from celery_parrot.client.catalogue import CODE, Catalogue
@@ -12,7 +12,7 @@ from celery_parrot.client.coordination import Coordination
 from celery_parrot.client.view import view_of
 from celery_parrot.client.why_facts import MICROSECOND, Facts, History, Holder, zone_of
 from celery_parrot.client.why_holders import Holders, ask, held_by, holder_in
-from celery_parrot.client.why_when import Moment, moment_of
+from celery_parrot.client.why_when import Moment, changed_by_clock, moment_of
 from celery_parrot.errors import ParrotError
 from celery_parrot.model.fire import FireKey, FireRecord, Status
 from celery_parrot.model.schedule import TASK_KIND, Kind
@@ -23,6 +23,7 @@ from celery_parrot.triggers import Trigger
 
 _AROUND: Final = 50
 _COUNTED_MOST: Final = 1000
+_MINUTE: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class _Subject:
     record: FireRecord | None = None
     more: int = 0
     records: Sequence[FireRecord] = ()
+    latest: bool = False
 
 
 class Gatherer:
@@ -81,6 +83,7 @@ class Gatherer:
             timing=self._coordinator.timing,
             moment=moment,
             more=subject.more,
+            latest=subject.latest,
             record=record,
             claim=claim,
             holder=None if record is None else holders.find(*held_by(record), record) or self._ahead(store, record),
@@ -99,12 +102,15 @@ class Gatherer:
         records = self._records(store, stored, limit=self._coordinator.timing.history_limit)
         for record in records:
             if record.fire_id == wanted:
-                return _Subject(record.due_at, _names(trigger, record.due_at), record, records=records)
+                due_at, latest = record.due_at, record is records[0]
+                return _Subject(due_at, _names(trigger, due_at), record, records=records, latest=latest)
         raise ParrotError(f"the history of {stored.name!r} has no fire {fire!r}; fires shows the ids that it has")
 
     def _at(self, store: str, stored: Stored, trigger: Trigger | None, moment: Moment) -> _Subject:
         records = self._records(store, stored, before=moment.end)
         due = _due_within(trigger, moment)
+        if not due and trigger is not None and (changed := changed_by_clock(trigger, moment)) is not None:
+            due = [changed.at] if changed.moved else []  # the instant that was meant
         if due:
             return _Subject(due[0], True, _record_of(records, due[0]), len(due) - 1, records)
         within = [record for record in records if moment.covers(record.due_at)]
@@ -117,7 +123,8 @@ class Gatherer:
     def _latest(self, store: str, stored: Stored, trigger: Trigger | None, now: datetime) -> _Subject:
         records = self._records(store, stored)
         if records:
-            return _Subject(records[0].due_at, _names(trigger, records[0].due_at), records[0], records=records)
+            due_at = records[0].until or records[0].due_at
+            return _Subject(due_at, _names(trigger, due_at), records[0], records=records, latest=True)
         mark = stored.run_state.last_due
         coming = None if trigger is None else trigger.next_after(mark or now)
         if coming is None and trigger is not None:
@@ -168,7 +175,7 @@ class Gatherer:
         if not records:
             return History()
         full = len(records) >= self._coordinator.timing.history_limit
-        return History(oldest=min(record.due_at for record in records), full=full)
+        return History(oldest=records[-1].due_at, newest=records[0].until or records[0].due_at, full=full)
 
     def _held(self, store: str, stored: Stored) -> Held | None:
         if store != CODE or stored.held is None or not isinstance(self._coordinator, Holding):
@@ -192,7 +199,7 @@ def _names(trigger: Trigger | None, due_at: datetime) -> bool:
 def _due_within(trigger: Trigger | None, moment: Moment) -> list[datetime]:
     """The due times that ``moment`` covers; of very many not all."""
     found: list[datetime] = []
-    if trigger is None:
+    if trigger is None or (moment.absent and moment.size <= _MINUTE):
         return found
     for start in moment.starts:
         due_at = trigger.next_after(start - MICROSECOND)

@@ -10,7 +10,7 @@ from celery_parrot.client.why_facts import Facts
 from celery_parrot.client.why_state import HEADS, obstacles
 from celery_parrot.client.why_story import Step
 from celery_parrot.client.why_when import changed_by_clock
-from celery_parrot.client.why_words import Words, clock, counted, span, zone_name
+from celery_parrot.client.why_words import Words, clock, counted, dated, span, zone_name
 from celery_parrot.planning import one_shot
 
 Told = tuple[str, str, list[Step]]
@@ -26,14 +26,12 @@ def absent(facts: Facts, words: Words) -> Told:
         found = list(obstacles(facts, words))
         return found[0][0], f"{facts.view.name} is not due at any time: {HEADS[found[0][0]]}.", _now(found)
     if not facts.is_due:
-        tense = "was" if facts.due_at <= facts.now else "is"
-        headline = f"{facts.view.name} {tense} not due at {words.due(facts.due_at)}."
-        return "not_due", headline, [_note(_not_due(facts, words))]
+        return "not_due", _head(facts, words), [_note(_not_due(facts, words))]
     if facts.due_at > facts.now:
         return _future(facts, words)
     if _before_creation(facts):
         return _created_later(facts, words)
-    if facts.mark is not None and facts.due_at <= facts.mark:
+    if facts.mark is not None and facts.due_at <= facts.mark and not _after_the_last(facts):
         return _unrecorded(facts, words)
     return _undecided(facts, words)
 
@@ -47,6 +45,14 @@ def _note(text: str, at: datetime | None = None) -> Step:
 
 
 # --- nothing was due ---
+
+
+def _head(facts: Facts, words: Words) -> str:
+    if facts.moment is not None and facts.moment.absent:
+        missing = f"{dated(facts.moment.reading)} {zone_name(words.own)}"
+        return f"{facts.view.name} was not due at {missing}: there was no such time."
+    tense = "was" if facts.due_at <= facts.now else "is"
+    return f"{facts.view.name} {tense} not due at {words.due(facts.due_at)}."
 
 
 def _not_due(facts: Facts, words: Words) -> str:
@@ -73,10 +79,8 @@ def _clock_change(facts: Facts, words: Words) -> str:
     if not changed.forward:
         counts = f"only the {changed.counts} of the two counts (dst_fold)"
         return f"The clock in {zone} showed {reading} twice on that day, and {counts}."
-    text = f"The clock in {zone} never showed {reading} on that day: it went forward over it."
-    if changed.moved:
-        return f"{text} The due time was made up for at the first instant after, {words.due(changed.at)}."
-    return f"{text} Such due times are dropped (dst_gap: skip)."
+    policy = "this schedule goes by real time" if changed.continuous else "such due times are dropped (dst_gap: skip)"
+    return f"The clock in {zone} went forward over {reading}, and {policy}."
 
 
 # --- due, but not yet decided ---
@@ -115,6 +119,11 @@ def _undecided(facts: Facts, words: Words) -> Told:
     if facts.mark is None:
         text = "No beat has met this schedule yet. Do the beats run the same code and settings as this process?"
     return "undecided", headline, [Step(what="now", text=text)]
+
+
+def _after_the_last(facts: Facts) -> bool:
+    """Due times after the last fire that it may have are passed over without a word."""
+    return facts.used_up and facts.history.newest is not None and facts.due_at > facts.history.newest
 
 
 # --- decided, but unknown ---

@@ -18,7 +18,7 @@ HEADS: Final = {
     "paused": "it is paused",
     "disabled": "failures have disabled it",
     "completed": "it is completed",
-    "unrouted": "no beat routes its kind",
+    "unrouted": "its kind is not routed",
     "no_beat": "no beat is alive",
     "unreachable": "its beats cannot reach what they need",
 }
@@ -52,9 +52,8 @@ def _held(facts: Facts, words: Words) -> tuple[str, str] | None:
 
 def _completed(facts: Facts, words: Words) -> tuple[str, str] | None:
     view = facts.view
-    most = view.max_fires
-    if most is not None and view.run_state.auto_count >= most:
-        return "completed", f"It has had all of its {counted(most, 'fire')} (max_fires)."
+    if facts.used_up:
+        return "completed", f"It has had as many fires as it may have: {view.max_fires} (max_fires)."
     if facts.trigger is None or facts.definition is None or facts.mark is None:
         return None
     if next_sending(facts.definition, facts.trigger, facts.mark) is not None:

@@ -87,13 +87,15 @@ class Changed:
 
     :ivar reading: what the clock was meant to show. ``at``: the instant of the change, UTC.
     :ivar forward: whether it left readings out; else it showed them twice.
-    :ivar moved: it is made up for, at ``at``. ``counts``: of a repeated one, the pass that counts.
+    :ivar moved: it is made up for, at ``at``. ``continuous``: real time counts, not the clock.
+    :ivar counts: of a repeated one, the pass that counts.
     """
 
     reading: datetime
     at: datetime
     forward: bool
     moved: bool
+    continuous: bool = False
     counts: str = ""
 
 
@@ -110,7 +112,8 @@ def changed_by_clock(trigger: Trigger, moment: Moment) -> Changed | None:
     exact = moment if named == asked else _moment(_naive(named), timedelta(seconds=1), clock.zone.info)
     stretch = clock.zone.stretch(seconds_of(exact.first))
     if exact.absent and (at := instant(stretch.start)) is not None:
-        return Changed(reading=_naive(named), at=at, forward=True, moved=clock.moved(stretch))
+        moved, going = clock.moved(stretch), clock.continuous
+        return Changed(reading=_naive(named), at=at, forward=True, moved=moved, continuous=going)
     if stretch.before > stretch.offset and named < stretch.start + stretch.before:
         at, counts = instant(stretch.start), "first"  # asked for is the second pass
     elif stretch.after < stretch.offset and named >= stretch.end + stretch.after:

@@ -27,11 +27,11 @@ class Words:
     def due(self, at: datetime) -> str:
         """``Mon 2026-03-02 03:00:00 Europe/Madrid``, with the reading in the schedule's zone where that is another."""
         local, own = at.astimezone(self.viewer), at.astimezone(self.own)
-        text = f"{dated(local)} {zone_name(self.viewer)}"
+        text = f"{dated(local)}{_which(local)} {zone_name(self.viewer)}"
         if local.utcoffset() == own.utcoffset():
             return text
         reading = clock(own) if own.date() == local.date() else dated(own)
-        return f"{text} ({reading} {zone_name(self.own)})"
+        return f"{text} ({reading}{_which(own)} {zone_name(self.own)})"
 
     def at(self, at: datetime) -> str:
         """``03:00:00``, with the date where it is not that of the due time."""
@@ -61,6 +61,13 @@ def clock(local: datetime) -> str:
 def dated(local: datetime) -> str:
     """``Mon 2026-03-02 03:00:00``."""
     return f"{local:%a %Y-%m-%d} {clock(local)}"
+
+
+def _which(local: datetime) -> str:
+    """Of a reading that the clock shows twice, which of the two: by its offset."""
+    if local.replace(fold=1 - local.fold).utcoffset() == local.utcoffset():
+        return ""
+    return f" {local.isoformat()[-6:]}"
 
 
 def zone_name(zone: tzinfo) -> str:
