@@ -11,11 +11,14 @@ from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import Namespace, Status
 from celery_parrot.protocols import SLOTS, Grant, Limit
 from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance, Scene
+from celery_parrot.testing.conformance.delivering import DeliveringConformance
+from celery_parrot.testing.conformance.disabling import DisablingConformance
 from celery_parrot.testing.conformance.inspecting import Inspecting
 from celery_parrot.testing.conformance.limiting import DISK, GPU
 from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
+from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
 from celery_parrot.testing.conformance.waiting import Waiting
 
 GRANTED, WAITING = Grant.GRANTED, Grant.WAITING
@@ -124,5 +127,29 @@ class TestRedisLimitsWithHashTag(LimitsConformance):
     @pytest.fixture
     def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
         backend = RedisBackend(redis_url, redis_client, hash_tag=True)
+        yield backend
+        backend.close()
+
+
+class TestRedisDeliveries(DeliveringConformance, DisablingConformance):
+    @pytest.fixture
+    def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
+        backend = RedisBackend(redis_url, redis_client)
+        yield backend
+        backend.close()
+
+
+class TestRedisDeliveriesWithHashTag(DeliveringConformance, DisablingConformance):
+    @pytest.fixture
+    def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
+        backend = RedisBackend(redis_url, redis_client, hash_tag=True)
+        yield backend
+        backend.close()
+
+
+class TestRedisDeliveriesOfRows(TwoStepTellingConformance):
+    @pytest.fixture
+    def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
+        backend = RedisBackend(redis_url, redis_client)
         yield backend
         backend.close()

@@ -97,6 +97,7 @@ class FiresIn:
             recover=bool(claim.get("recover", False)),
             recovered=bool(claim.get("recovered", False)),
             store=claim.get("store", "code"),
+            tells=tuple(claim.get("tells") or ()),
             guard=claim["guard"] / 1000 if "guard" in claim else None,
             override=claim.get("override", ""),
             proof=proof,
@@ -168,7 +169,13 @@ def record_in(namespace: Namespace, schedule_id: str, moment: str, raw: bytes) -
         held_by=entry.get("held_by", ""),
         until=datetime.fromisoformat(until) if until else None,
         count=int(entry.get("count", 1)),
+        traceback=entry.get("traceback"),
+        delivery={about: _note_in(note) for about, note in (entry.get("delivery") or {}).items()},
     )
+
+
+def _note_in(note: Mapping[str, Any]) -> dict[str, Any]:
+    return {**note, "tries": int(note["tries"]), "callbacks": load(note["callbacks"])}
 
 
 def _stamp(entry: Mapping[str, Any], name: str) -> datetime | None:
@@ -244,8 +251,19 @@ def state_in(flat: Sequence[bytes], report: Callable[[str, Exception], None] | N
         last_result=fields.get("last_result"),
         last_result_at=moment("last_result_at"),
         consecutive_failures=number("consecutive_failures"),
+        failing_since=moment("failing_since"),
+        last_delivery_status=fields.get("last_delivery_status"),
+        last_delivery_at=moment("last_delivery_at"),
+        last_callbacks=field("last_callbacks", _objects, ()),
         disabled_by=fields.get("disabled_by") or None,
     )
+
+
+def _objects(said: str) -> tuple[Mapping[str, Any], ...]:
+    found = load(said)
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise ValueError("no list of objects")
+    return tuple(found)
 
 
 def _aware(said: str) -> datetime:

@@ -101,8 +101,8 @@ class Calls:
             replies += more
         return reading, replies
 
-    def _flags(self, name: str, field: str, items: Sequence[T], out: Callable[[T], Any]) -> list[bool]:
-        return [bool(reply) for reply in self._batch(name, field, items, out)[1]]
+    def _flags(self, name: str, field: str, items: Sequence[T], out: Callable[[T], Any], **payload: Any) -> list[bool]:
+        return [bool(reply) for reply in self._batch(name, field, items, out, **payload)[1]]
 
     def _whole(self, replies: Sequence[Any], keys: Sequence[FireKey]) -> None:
         """:raises ParrotError: naming the claims that could not be read. The others were carried out; to ask for

@@ -83,6 +83,7 @@ def conf(namespace: Namespace, timing: Timing) -> bytes:
             "copy_ms": _ms(timing.claim_ttl + timing.unknown_after),  # a fire never started is told of by its copy
             "keep": _ms(max(history, 2 * timing.claim_ttl)),
             "forget_beats": 3_600_000,
+            "max_failures": timing.max_failures,
         }
     )
 
@@ -129,6 +130,8 @@ def plan_out(plan: Plan) -> dict[str, Any]:
     }
     if plan.recover:
         out["recover"] = True
+    if plan.tells:
+        out["tells"] = list(plan.tells)
     if plan.max_fires is not None:
         out["max_fires"] = plan.max_fires
     if plan.store == "redis":
@@ -146,6 +149,7 @@ def prepared_out(plan: Plan) -> dict[str, Any]:
         "fires": [[iso(fire.due_at), fire.origin.value] for fire in plan.fires],
         "proof": plan.to_json(),
         **({"recover": True} if plan.recover else {}),
+        **({"tells": list(plan.tells)} if plan.tells else {}),
     }
 
 
@@ -220,6 +224,8 @@ def outcome_out(outcome: Outcome) -> dict[str, Any]:
         out["output"] = outcome.output
     if outcome.error is not None:
         out["error"] = outcome.error
+    if outcome.traceback is not None:
+        out["traceback"] = outcome.traceback
     if outcome.deadline is not None:
         out["deadline"] = to_ms(outcome.deadline)
     return out
@@ -261,6 +267,8 @@ def _claim_out(fire: Fire) -> dict[str, Any]:
         claim["store"] = fire.store
     if fire.proof is not None:
         claim["proof"] = fire.proof.token
+    if fire.tells:
+        claim["tells"] = list(fire.tells)
     if fire.guard is not None:
         claim["guard"] = _ms(fire.guard)
     if fire.override:

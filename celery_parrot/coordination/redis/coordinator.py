@@ -12,6 +12,7 @@ from celery_parrot.coordination.redis.calls import CHUNK
 from celery_parrot.coordination.redis.demands import DemandCalls
 from celery_parrot.coordination.redis.faults import Fault
 from celery_parrot.coordination.redis.limits import LimitCalls
+from celery_parrot.coordination.redis.parcels import ParcelCalls
 from celery_parrot.coordination.redis.rows import RowCalls
 from celery_parrot.model.fire import Fire, FireKey, FireRecord
 from celery_parrot.model.plan import Plan
@@ -41,7 +42,7 @@ T = TypeVar("T")
 _CHUNK: Final = 1000
 
 
-class RedisCoordinator(RowCalls, LimitCalls, DemandCalls):
+class RedisCoordinator(RowCalls, LimitCalls, DemandCalls, ParcelCalls):
     """A :class:`~celery_parrot.protocols.Coordinator` in Redis or Valkey, which can also prepare for rows that decide
     and hold schedules of code. Thread-safe; survives a fork.
 

@@ -37,6 +37,13 @@ _SHARED: Final = {
 }
 
 
+_PARCELS: Final = {
+    "parcels": "Fires run, but nobody is told of them: RENAME it out of the way. What it held is not told.",
+    "parcels:queue": "Fires run, but nobody is told of them: RENAME it out of the way, it is then made anew.",
+    "parcels:taken": "Fires run, but nobody is told of them: RENAME it out of the way.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """:ivar suffix: the key without the prefix. ``part``: the field or member at fault, empty for the whole key."""
@@ -64,6 +71,8 @@ class Fault:
             return f"Its fires run, this part of its history is not shown: {what}."
         if room == "fire":
             return "This fire waits, all others run: DEL the key; one in the outbox is then made anew from its history."
+        if room == "parcels" and not self.part:
+            return _PARCELS[self.suffix]
         if room == "limits":
             return self._limits()
         if room == "run_times":

@@ -16,6 +16,10 @@
 ``proofs``       hash: plans of commits that a row in a database decides, until their fires have left the outbox
 ``carry``        hash: claim -> JSON: what happened to such fires and is not in the database yet
 ``uncarried``    sorted set: the same claims, oldest first
+``parcels``      hash: id -> JSON: what is to be told to somebody
+``parcels:queue``  sorted set: the same ids by when they were queued
+``parcels:taken``  hash: id -> which beat sends it, since when
+``parcel:{id}``  text: one that was sent and is not queued again; expires like a claim
 ``mirrored``     set: outbox entries that beats put back after a loss of memory
 ``wake``         pub/sub channel
 ``limits:holders:{name}``  sorted set: fires that hold a limit, oldest first
@@ -76,6 +80,7 @@ COMMANDS: Final = frozenset(
         "zcard",
         "zrange",
         "zrangebyscore",
+        "zrank",
         "zrem",
         "zscore",
     }

@@ -8,9 +8,10 @@ from functools import cache
 from importlib import resources
 
 _SHARED = (
-    *("faults.lua", "prelude.lua", "fires.lua", "records.lua", "jobs.lua", "lines.lua", "turns.lua", "owners.lua"),
+    *("faults.lua", "prelude.lua", "fires.lua", "telling.lua", "records.lua", "jobs.lua", "outcomes.lua"),
+    *("lines.lua", "turns.lua", "owners.lua"),
 )
-_PARTS = {"reap": ("tend.lua",)}
+_PARTS = {"reap": ("tend.lua",), "parcels": ("takers.lua",), "take_parcels": ("takers.lua",)}
 """What one operation needs besides."""
 
 

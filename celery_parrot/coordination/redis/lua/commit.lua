@@ -1,4 +1,4 @@
--- call.owner; call.plans: {id, name, kind, mark, new_mark, fires: {{moment, origin}…}, ranges: {…}, max_fires?,
+-- call.owner; call.plans: {id, name, kind, mark, new_mark, fires: {{moment, origin}…}, ranges: {…}, max_fires?, tells?,
 -- of the redis store also store, version and at (next sending instant in ms, "" if there is none)}
 -- -> {verdict, mark, held, lost, index of each fire won…} each; {} where the schedule's data cannot be read.
 -- Per plan all or nothing: claims (NX), outbox, history, mark in one step. So all that can be wrong with the data is
@@ -17,7 +17,7 @@ local function claim(plan, fire)
   local c = {
     moment = fire[1], name = plan.name, kind = plan.kind, origin = fire[2], status = 'pending', owner = call.owner,
     owned = now, committed = now, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '',
-    reason = '', store = plan.store, recover = plan.recover,
+    reason = '', store = plan.store, recover = plan.recover, tells = plan.tells,
   }
   local f = { text = plan.id .. ':' .. fire[1], id = plan.id, moment = fire[1], was = 'pending', c = c }
   if not redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'NX', 'PX', conf.claim_ttl) then
@@ -69,6 +69,7 @@ local function commit(plan)
   reply[4] = missed
   for _, range in ipairs(plan.ranges) do
     not_fired(plan, range, call.owner)
+    tell_range(plan, range)
   end
   redis.call('HSET', key, 'last_due', plan.new_mark, 'init', '', 'auto_count', count + reserved)
   if tonumber(state[4] or '0') ~= today and pruned < MOST_PRUNED then

@@ -1,4 +1,4 @@
--- call.items: {text, token, status, reason, output?, error?, counted, late, deadline?}
+-- call.items: {text, token, status, reason, output?, error?, traceback?, counted, late, deadline?}
 -- -> {verdict, texts of the waiting fires that the release put back into the outbox…} each,
 -- {} where something cannot be read.
 local lost = enter()
@@ -27,6 +27,7 @@ local function finish_it(f, o)
   end
   was_sent(f)
   c.status, c.reason, c.finished = o.status, o.reason, now
+  f.traceback = o.traceback
   local reply = release(f, o.output, o.error, o.counted)
   table.insert(reply, 1, 'recorded')
   return reply

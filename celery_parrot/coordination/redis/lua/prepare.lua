@@ -32,7 +32,7 @@ local function prepare(plan)
     local f = { text = plan.id .. ':' .. fire[1], id = plan.id, moment = fire[1], was = 'pending', c = {
       moment = fire[1], name = plan.name, kind = plan.kind, origin = fire[2], status = 'pending', owner = call.owner,
       owned = now, committed = now, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '',
-      reason = '', store = plan.store, proof = call.token, recover = plan.recover,
+      reason = '', store = plan.store, proof = call.token, recover = plan.recover, tells = plan.tells,
     } }
     keep_proof(f, plan.proof)
     save(f)

@@ -29,14 +29,14 @@ local function send_again(f)
 end
 
 local function abandon(f, reason)
+  f.goes_on = f.c.recover and not f.c.recovered
   local named = finish_as(f, 'abandoned', reason, true)
-  local again = f.c.recover and not f.c.recovered
-  if again then
+  if f.goes_on then
     f.c.recovered = true
     keep_failure(f)
     send_again(f)
   end
-  tell(f, again, named)
+  tell(f, f.goes_on, named)
 end
 
 -- Each judges one fire of its sorted set. True: it is left alone. Nil: it does not belong there.

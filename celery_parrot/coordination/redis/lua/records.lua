@@ -14,6 +14,16 @@ local function write_record(id, moment, entry)
   end
 end
 
+-- Nil and true for one that is there but cannot be read.
+local function entry_of(id, moment)
+  local raw = try('fires:' .. id, moment, 'HGET', K('fires:' .. id), moment)
+  local entry = raw and object(raw) or nil
+  if raw and not entry then
+    fault('fires:' .. id, moment, 'holds no JSON object')
+  end
+  return entry, not entry and raw ~= false
+end
+
 -- Only schedules that are registered have one: a stray delivery must not leave a permanent key behind.
 local function has_state(id)
   return try('state:' .. id, '', 'HEXISTS', K('state:' .. id), 'last_due') == 1
@@ -57,6 +67,16 @@ local function may_carry(f)
   end
 end
 
+-- What became of telling about it. Once there is something, c.told says so.
+local function notes_of(f)
+  local notes = f.c.told and (entry_of(f.id, f.moment) or {}).delivery or nil
+  for about, note in pairs(f.notes or {}) do
+    notes = notes or {}
+    notes[about] = note
+  end
+  return notes
+end
+
 -- The fire's entry as its claim is now. A row knows of its pending fires; everything later is carried there.
 local function record(f, output, err, uncounted)
   local c = f.c
@@ -65,7 +85,8 @@ local function record(f, output, err, uncounted)
     beat = c.owner, worker = c.worker, committed = c.committed, sent = c.sent, started = c.started,
     finished = c.finished, output = output, error = err, late = c.late, store = c.store, proof = c.proof,
     uncounted = uncounted and true or nil, waited_for = c.waited_for, waited_from = c.waited_from,
-    waited_until = c.waited_until, held_by = c.held_by,
+    waited_until = c.waited_until, held_by = c.held_by, traceback = f.traceback,
+    delivery = notes_of(f),
   }
   write_record(f.id, f.moment, entry)
   if c.status ~= 'pending' or DEMANDED[c.origin] then
@@ -117,16 +138,6 @@ local function prune_old(id)
       redis.call('HDEL', key, moment)
     end
   end
-end
-
--- Nil and true for one that is there but cannot be read.
-local function entry_of(id, moment)
-  local raw = try('fires:' .. id, moment, 'HGET', K('fires:' .. id), moment)
-  local entry = raw and object(raw) or nil
-  if raw and not entry then
-    fault('fires:' .. id, moment, 'holds no JSON object')
-  end
-  return entry, not entry and raw ~= false
 end
 
 -- moment, entry, moment, entry, … strictly before `before` if given, newest due time first.
@@ -181,7 +192,7 @@ local function rebuild(text, status)
     owner = entry.beat, owned = entry.committed, committed = entry.committed, tries = 0, attempt = entry.attempt,
     sent_as = entry.attempt, retries = 0, token = '', worker = entry.worker, reason = '', sent = entry.sent,
     started = entry.started, lease = now, counted = entry.sent and true or nil, store = entry.store,
-    proof = entry.proof,
+    proof = entry.proof, tells = TELLS_ALL, told = entry.delivery and true or nil,
   } }
   sound(text, f.c)
   save(f)
@@ -206,29 +217,6 @@ end
 local function was_sent(f)
   f.c.sent = f.c.sent or now
   count_sent(f)
-end
-
--- Run state and history of a fire that has just ended. Skipped, missed and expired leave the run state alone.
-local function outcome(f, output, err, counted)
-  local c, key = f.c, K('state:' .. f.id)
-  if (c.status == 'success' or FAILURE[c.status]) and has_state(f.id) then
-    if c.status == 'success' then
-      redis.call('HSET', key, 'last_status', 'success', 'last_result_at', iso_now(), 'consecutive_failures', 0)
-      redis.call('HDEL', key, 'last_error')
-      if output then
-        redis.call('HSET', key, 'last_result', output)
-      else
-        redis.call('HDEL', key, 'last_result')
-      end
-    else
-      local status = c.status == 'target_missing' and 'target_missing' or 'error'
-      redis.call('HSET', key, 'last_status', status, 'last_error', err or c.reason, 'last_error_at', iso_now())
-      if counted then
-        try('state:' .. f.id, 'consecutive_failures', 'HINCRBY', key, 'consecutive_failures', 1)
-      end
-    end
-  end
-  record(f, output, err, FAILURE[c.status] and not counted)
 end
 
 -- --- not fired ---------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ local function release_it(item)
     not_fired(item, range, '')
   end
   redis.call('HSET', key, 'last_due', item.new_mark, 'init', '', 'consecutive_failures', 0)
-  redis.call('HDEL', key, 'disabled_by', 'note', 'held_at')
+  redis.call('HDEL', key, 'disabled_by', 'note', 'held_at', 'failing_since')
   return { 'committed', item.new_mark }
 end
 local replies = each(call.items, release_it, state_of, { 'unknown', '' })

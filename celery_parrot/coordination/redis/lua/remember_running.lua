@@ -20,11 +20,11 @@ local function hold_again(f, limits)
 end
 
 local function restore(r)
+  local known_here = try('fires:' .. r.id, '', 'HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil
   local f = load(r.text) or { text = r.text, id = r.id, moment = r.moment, was = 'sent', c = {
     moment = r.moment, name = r.name, kind = r.kind, origin = r.origin, status = 'sent', owner = '', owned = now,
     committed = r.started, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '', reason = '',
-    sent = r.started, counted = try('fires:' .. r.id, '', 'HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil,
-    stray = true, guard = stray_guard(r.origin),
+    sent = r.started, counted = known_here, told = known_here, stray = true, tells = TELLS_ALL, guard = stray_guard(r.origin),
   } }
   local c = f.c
   if not ON_THE_WAY[c.status] or (c.status == 'running' and c.token ~= r.token) then

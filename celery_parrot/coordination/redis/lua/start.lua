@@ -69,7 +69,7 @@ local function unknown(d, entry)
     committed = now, tries = 0, attempt = d.attempt, sent_as = d.attempt, retries = d.retries, token = '',
     worker = '', reason = '', deadline = d.deadline, guard = stray_guard(d.origin),
     -- known to the history, it has been counted before its claim expired
-    counted = entry and true or nil,
+    counted = entry and true or nil, told = entry and entry.delivery and true or nil, tells = TELLS_ALL,
     store = entry and entry.store, stray = not (entry and entry.store) or nil,
   } }
 end

@@ -120,16 +120,6 @@ local function go_on(f)
   record(f)
 end
 
-local woken = false
-
--- Once a call; an ACL may forbid it, then a beat finds it with its next sweep.
-local function wake()
-  if not woken then
-    woken = true
-    redis.pcall('PUBLISH', K('wake'), '1')
-  end
-end
-
 -- A waiting fire that runs all the same (its message was out before a loss of memory): it counts, whatever the capacity.
 local function out_of_turn(f)
   leave_line(f)

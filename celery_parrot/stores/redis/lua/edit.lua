@@ -29,7 +29,7 @@ local function edit(item)
   redis.call('HSET', key, 'last_due', item.new_mark, 'when', JOB)
   redis.call('HDEL', key, 'broken')
   if item.release then
-    redis.call('HDEL', key, 'disabled_by', 'note', 'held_at')
+    redis.call('HDEL', key, 'disabled_by', 'note', 'held_at', 'failing_since')
     redis.call('HSET', key, 'consecutive_failures', 0)
     held = ''
   end
