@@ -9,10 +9,13 @@ from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Grant, Limit, LimitRequest
 from celery_parrot.testing import FakeClock
 from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance, Scene
+from celery_parrot.testing.conformance.delivering import DeliveringConformance
+from celery_parrot.testing.conformance.disabling import DisablingConformance
 from celery_parrot.testing.conformance.inspecting import Inspecting
 from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
+from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
 from celery_parrot.testing.conformance.waiting import Waiting
 
 
@@ -60,6 +63,18 @@ class TestInspecting(Memory, Inspecting):
 
 class TestReserving(Memory, Reserving):
     """Messages in hand."""
+
+
+class TestDelivering(Memory, DeliveringConformance):
+    """Parcels."""
+
+
+class TestDisabling(Memory, DisablingConformance):
+    """Failures in a row."""
+
+
+class TestTwoStepTelling(Memory, TwoStepTellingConformance):
+    """Both, where rows decide."""
 
 
 def test_a_release_that_names_a_fire_wakes_the_beats() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from celery_parrot.testing.conformance import Backend, CoordinatorConformance, LimitsConformance
+from celery_parrot.testing.conformance.delivering import DeliveringConformance
 from celery_parrot.testing.conformance.demanding import DemandingConformance
+from celery_parrot.testing.conformance.disabling import DisablingConformance
 from celery_parrot.testing.conformance.holding import HoldingConformance
 from celery_parrot.testing.conformance.inspecting import Inspecting
 from celery_parrot.testing.conformance.reading import ReadingBack
@@ -16,6 +18,7 @@ from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
 from celery_parrot.testing.conformance.two_step import TwoStepConformance
 from celery_parrot.testing.conformance.two_step_limits import TwoStepLimitsConformance
+from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
 from celery_parrot.testing.conformance.waiting import Waiting
 from tests.integration.coordination_sql.backend import Engines, SqlBackend
 from tests.integration.stores_sql.database import DIALECTS, SharedDatabases
@@ -108,3 +111,15 @@ class TestReadingBack(_OnSql, ReadingBack):
     """History, run states, beats."""
 
     everywhere = True
+
+
+class TestDelivering(_OnSql, DeliveringConformance):
+    """What is to be told to somebody."""
+
+
+class TestDisabling(_OnSql, DisablingConformance):
+    """Failures in a row."""
+
+
+class TestTwoStepTelling(_OnSql, TwoStepTellingConformance):
+    """Both, where rows decide."""

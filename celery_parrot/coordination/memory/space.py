@@ -9,10 +9,10 @@ from dataclasses import replace
 from datetime import datetime
 
 from celery_parrot.coordination.rules.claim import moment_of, moments_of
-from celery_parrot.coordination.rules.space import Claim, Moment, ScheduleState, Space
+from celery_parrot.coordination.rules.space import Claim, Moment, Queued, ScheduleState, Space
 from celery_parrot.model.fire import FireKey, FireRecord, Namespace, Status
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Busy, Carried, Limit, Timing
+from celery_parrot.protocols import Busy, Carried, Limit, Parcel, Timing
 
 _Place = tuple[datetime, int, FireKey]
 
@@ -29,6 +29,8 @@ class MemorySpace(Space):
         self.states: dict[str, ScheduleState] = {}
         self.entries: dict[str, dict[str, FireRecord]] = {}
         self.to_carry: dict[FireKey, Carried] = {}
+        self.parcels: dict[str, Queued] = {}
+        self.sent_ids: dict[str, datetime] = {}
         self.last_seen: dict[str, datetime] = {}
         self.told: dict[str, Beat] = {}
         # A heap has at least one item for each claim that has the moment, at or before it.
@@ -187,6 +189,9 @@ class MemorySpace(Space):
     def carry(self, item: Carried) -> None:
         self.to_carry[item.record.key] = item
 
+    def carrying(self, key: FireKey) -> Carried | None:
+        return self.to_carry.get(key)
+
     def carried(self, key: FireKey, serial: int) -> None:
         waiting = self.to_carry.get(key)
         if waiting is not None and waiting.serial == serial:
@@ -197,6 +202,34 @@ class MemorySpace(Space):
 
     def count_uncarried(self) -> int:
         return len(self.to_carry)
+
+    # --- parcels ---
+
+    def add_parcel(self, queued: Queued) -> None:
+        id_ = queued.parcel.id
+        if id_ not in self.parcels and id_ not in self.sent_ids:
+            self.parcels[id_] = queued
+
+    def keep_parcel(self, queued: Queued) -> None:
+        self.parcels[queued.parcel.id] = queued
+
+    def queued_parcels(self, ids: Collection[str]) -> Mapping[str, Queued]:
+        return {id_: self.parcels[id_] for id_ in ids if id_ in self.parcels}
+
+    def parcel_page(self, after: Parcel | None, limit: int) -> Sequence[Queued]:
+        ordered = sorted(self.parcels.values(), key=lambda queued: _rank(queued.parcel))
+        return [one for one in ordered if after is None or _rank(one.parcel) > _rank(after)][: max(limit, 0)]
+
+    def count_parcels(self) -> int:
+        return len(self.parcels)
+
+    def sent_parcels(self, ids: Collection[str]) -> None:
+        for id_ in ids:
+            if self.parcels.pop(id_, None) is not None:
+                self.sent_ids[id_] = self.now
+
+    def forget_parcels(self, before: datetime) -> None:
+        self.sent_ids = {id_: at for id_, at in self.sent_ids.items() if at >= before}
 
     # --- beats ---
 
@@ -223,3 +256,7 @@ class MemorySpace(Space):
 def _place(claim: Claim) -> _Place:
     """In the line; arrivals differ, so keys are never compared."""
     return claim.fire.key.due_at, claim.arrival, claim.fire.key
+
+
+def _rank(parcel: Parcel) -> tuple[datetime, str]:
+    return parcel.queued_at, parcel.id

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from celery_parrot.model.fire import Fire, Status
 from celery_parrot.model.state import RunState
-from celery_parrot.protocols import Limit, Timing
+from celery_parrot.protocols import Limit, Parcel, Timing
 
 BEGINNING = datetime.min.replace(tzinfo=UTC)
 
@@ -68,6 +68,7 @@ class ScheduleState:
 
     :ivar when: fingerprint of the definition that the mark belongs to; empty if not known.
     :ivar initial: nothing was decided from the mark since it was registered.
+    :ivar told_due: due time of the fire whose delivery the run state tells of.
     """
 
     run: RunState = field(default_factory=RunState)
@@ -75,6 +76,19 @@ class ScheduleState:
     initial: bool = True
     note: str = ""
     held_at: datetime | None = None
+    told_due: datetime | None = None
+
+
+@dataclass(slots=True)
+class Queued:
+    """A parcel that is not sent yet.
+
+    :ivar owner: the beat that is to send it, empty for none. ``taken_at``: since when.
+    """
+
+    parcel: Parcel
+    owner: str = ""
+    taken_at: datetime | None = None
 
 
 class Moment(StrEnum):

@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-from celery_parrot.coordination.rules import demands, holding, limits, memory, outbox, reaping, records, rows, runs
+from celery_parrot.coordination.rules import (
+    deliveries,
+    demands,
+    holding,
+    limits,
+    memory,
+    outbox,
+    reaping,
+    records,
+    rows,
+    runs,
+)
 from celery_parrot.coordination.rules.space import Space
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace
 from celery_parrot.model.plan import Plan, Verdict
@@ -17,6 +28,7 @@ from celery_parrot.protocols import (
     Carried,
     CommitReply,
     Delivery,
+    DeliveryReport,
     Demand,
     DemandReply,
     Drop,
@@ -29,6 +41,7 @@ from celery_parrot.protocols import (
     Mark,
     Memory,
     Outcome,
+    Parcel,
     Reading,
     Reaped,
     Registration,
@@ -256,6 +269,31 @@ class RulesCoordinator(ABC):
             lambda space: [runs.finish(space, outcome) for outcome in outcomes],
             [outcome.lease.key for outcome in outcomes],
         )
+
+    # -- telling --
+
+    def queue_parcels(self, parcels: Sequence[Parcel]) -> None:
+        def work(space: Space) -> None:
+            for parcel in parcels:
+                deliveries.queue(space, parcel)
+
+        self._call(work)
+
+    def parcels(self, owner: str, limit: int, after: str = "") -> Sequence[Parcel]:
+        return self._call(lambda space: deliveries.page(space, owner, limit, after))
+
+    def take_parcels(self, owner: str, ids: Sequence[str]) -> Sequence[bool]:
+        return self._call(lambda space: deliveries.take(space, owner, ids))
+
+    def parcels_sent(self, ids: Sequence[str]) -> None:
+        self._call(lambda space: space.sent_parcels(ids))
+
+    def report(self, reports: Sequence[DeliveryReport]) -> None:
+        def work(space: Space) -> None:
+            for told in reports:
+                deliveries.report(space, told)
+
+        self._call(work, [told.key for told in reports])
 
     # -- reading --
 

@@ -31,7 +31,7 @@ def release(space: Space, release: Release) -> Verdict:
     for run in release.skipped:
         records.record_range(space, release, run, "")
     mark = max(release.new_mark, release.expected_mark)
-    state.run = replace(state.run, last_due=mark, disabled_by=None, consecutive_failures=0)
+    state.run = replace(state.run, last_due=mark, disabled_by=None, consecutive_failures=0, failing_since=None)
     state.note, state.held_at, state.initial = "", None, False
     return Verdict.COMMITTED
 

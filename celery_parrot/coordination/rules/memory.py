@@ -9,6 +9,7 @@ from celery_parrot.clock import new_id
 from celery_parrot.coordination.rules import limits, records
 from celery_parrot.coordination.rules.space import GUARD_OF_STRAYS, ScheduleState, Space
 from celery_parrot.model.fire import Fire, Origin, Status
+from celery_parrot.model.schedule import TELLS_ALL
 from celery_parrot.model.state import RunState
 from celery_parrot.protocols import SAME_AGE, Mark, Memory, Registration, Running
 
@@ -95,6 +96,7 @@ def restore_running(space: Space, running: Running) -> None:
                 owned_at=space.now,
                 committed_at=running.started_at,
                 sent_at=running.started_at,
+                tells=TELLS_ALL,
                 guard=GUARD_OF_STRAYS if delivery.origin is Origin.RUN_NOW else None,
             )
         )

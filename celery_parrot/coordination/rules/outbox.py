@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from celery_parrot.coordination.rules import limits, records
+from celery_parrot.coordination.rules import limits, parcels, records
 from celery_parrot.coordination.rules.space import FORGET_BEATS, Claim, ScheduleState, Space
 from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
@@ -59,6 +59,7 @@ def commit(space: Space, plan: Plan, owner: str) -> CommitReply:
             won.append(planned)
     for run in plan.not_fired:
         records.record_range(space, plan, run, owner)
+        parcels.of_range(space, plan, run)
     state.run = replace(state.run, last_due=max(mark, plan.new_mark))
     state.initial = False
     return CommitReply(
@@ -82,6 +83,7 @@ def _claim(space: Space, plan: Plan, planned: PlannedFire, owner: str) -> None:
             committed_at=space.now,
             store=plan.store,
             recover=plan.recover,
+            tells=plan.tells,
         )
     )
     space.change(claim)

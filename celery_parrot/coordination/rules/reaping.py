@@ -34,8 +34,9 @@ def _silent(space: Space, claim: Claim) -> Reaped:
 
 
 def _abandon(space: Space, claim: Claim, reason: str) -> Reaped:
-    reaped = _end(space, claim, Status.ABANDONED, reason)
-    if not reaped.fire.recover or reaped.fire.recovered:
+    once_more = claim.fire.recover and not claim.fire.recovered
+    reaped = _end(space, claim, Status.ABANDONED, reason, over=not once_more)
+    if not once_more:
         return reaped
     records.keep_failure(claim)
     _again(space, claim, reason, recovered=True)
@@ -69,13 +70,13 @@ _ENDS: tuple[tuple[Moment, Callable[[Space, Claim], Reaped]], ...] = (
 )
 
 
-def _end(space: Space, claim: Claim, status: Status, reason: str, *, counted: bool = True) -> Reaped:
+def _end(space: Space, claim: Claim, status: Status, reason: str, *, counted: bool = True, over: bool = True) -> Reaped:
     claim.ended_by = None
     claim.reserved_by, claim.reserved_until = "", None
     turns.leave(space, claim)
     fire = space.change(claim, status=status, reason=reason, token="", lease_until=None, finished_at=space.now)
     records.unsent(space, claim)
-    records.outcome(space, claim, counted=counted)
+    records.outcome(space, claim, counted=counted, over=over)
     return Reaped(fire=fire, named=tuple(limits.release(space, claim)))
 
 

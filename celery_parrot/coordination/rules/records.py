@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any
 
+from celery_parrot.coordination.rules import failing, parcels
 from celery_parrot.coordination.rules.space import Claim, Space
 from celery_parrot.model.fire import DEMANDED, FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan
@@ -22,10 +25,19 @@ AUTOMATIC = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
 
 
 def record(
-    space: Space, claim: Claim, *, output: str | None = None, error: str | None = None, counted: bool = True
+    space: Space,
+    claim: Claim,
+    *,
+    output: str | None = None,
+    error: str | None = None,
+    traceback: str | None = None,
+    counted: bool = True,
+    delivery: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write the fire's history entry as the claim is now. A row knows of its pending fires; everything later is
-    carried there."""
+    carried there.
+
+    :param delivery: notes to be added to those that it has."""
     fire = claim.fire
     before = space.entry(fire.key)
     record = FireRecord(
@@ -46,6 +58,8 @@ def record(
         output=output,
         error=error,
         late_result=before.late_result if before else None,
+        traceback=traceback,
+        delivery={**(before.delivery if before else {}), **delivery},
         waited_for=claim.waits_for,
         waited_from=claim.waits_since,
         waited_until=claim.waited_until,
@@ -117,6 +131,22 @@ def note_late(space: Space, claim: Claim, text: str) -> None:
         _carry(space, claim, record)
 
 
+def keep_note(space: Space, record: FireRecord) -> None:
+    """The entry has a note more, which the fire's row is to know, too. Nothing else of the fire changes."""
+    key = record.key
+    limit, elsewhere = space.timing.history_limit, space.state(key.schedule_id) is None
+    space.put_entry(record, min(limit, COPIES) if elsewhere else limit)
+    claim = space.claim(key) if elsewhere else None
+    if claim is not None:
+        space.change(claim)
+        _carry(space, claim, record)
+    elif elsewhere:
+        waiting = space.carrying(key)
+        if waiting is not None or space.count_uncarried() < MOST_STRAYS:
+            serial = max(waiting.serial + 1 if waiting else 0, int(space.now.timestamp() * 1000))
+            space.carry(Carried(record=record, serial=serial, counted=waiting is None or waiting.counted))
+
+
 def recorded(space: Space, key: FireKey) -> bool:
     return space.entry(key) is not None
 
@@ -164,26 +194,27 @@ def unsent(space: Space, claim: Claim) -> None:
 
 
 def outcome(
-    space: Space, claim: Claim, *, output: str | None = None, error: str | None = None, counted: bool = True
+    space: Space,
+    claim: Claim,
+    *,
+    output: str | None = None,
+    error: str | None = None,
+    traceback: str | None = None,
+    counted: bool = True,
+    over: bool = True,
 ) -> None:
-    """The run state and history of a fire that has just ended. Skipped, missed and expired leave the run state."""
+    """The run state and history of a fire that has just ended, and who is told of it. Skipped, missed and expired leave
+    the run state.
+
+    :param over: false for one that is sent once more: what comes of that is told."""
     fire = claim.fire
     state = space.state(fire.key.schedule_id)
+    disabled = False
     if state is not None and fire.status is Status.SUCCESS:
-        state.run = replace(
-            state.run,
-            last_status="success",
-            last_error=None,
-            last_result=output,
-            last_result_at=space.now,
-            consecutive_failures=0,
-        )
+        failing.succeeded(space, state, output)
     elif state is not None and fire.status.failure:
-        state.run = replace(
-            state.run,
-            last_status="target_missing" if fire.status is Status.TARGET_MISSING else "error",
-            last_error=error or fire.reason,
-            last_error_at=space.now,
-            consecutive_failures=state.run.consecutive_failures + counted,
-        )
-    record(space, claim, output=output, error=error, counted=counted)
+        disabled = failing.failed(space, claim, state, error, counted)
+    told = parcels.of_outcome(space, claim, output, error) if over else {}
+    record(space, claim, output=output, error=error, traceback=traceback, counted=counted, delivery=told)
+    if disabled and state is not None:
+        parcels.of_disabling(space, claim, error, state)

@@ -35,6 +35,7 @@ def prepare(space: Space, plan: Plan, owner: str, token: str) -> CommitReply:
             committed_at=space.now,
             store=plan.store,
             recover=plan.recover,
+            tells=plan.tells,
             proof=proof,
         )
         claim = space.add(fire)

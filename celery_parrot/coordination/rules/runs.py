@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from celery_parrot.coordination.rules import limits, records, turns
 from celery_parrot.coordination.rules.space import GUARD_OF_STRAYS, Claim, Space
 from celery_parrot.model.fire import Fire, FireKey, Origin, Status
+from celery_parrot.model.schedule import TELLS_ALL
 from celery_parrot.protocols import (
     QUEUE_DEADLINE,
     Delivery,
@@ -62,6 +63,7 @@ def _unknown(space: Space, delivery: Delivery) -> Claim:
             sent_as=delivery.attempt,
             retries=delivery.retries,
             deadline=delivery.deadline,
+            tells=TELLS_ALL,
             guard=GUARD_OF_STRAYS if delivery.origin is Origin.RUN_NOW else None,
         )
     )
@@ -197,5 +199,12 @@ def _end(space: Space, claim: Claim, outcome: Outcome) -> Sequence[FireKey]:
     turns.leave(space, claim)
     _sent(space, claim)
     space.change(claim, status=outcome.status, reason=outcome.reason, token="", lease_until=None, finished_at=space.now)
-    records.outcome(space, claim, output=outcome.output, error=outcome.error, counted=outcome.counted)
+    records.outcome(
+        space,
+        claim,
+        output=outcome.output,
+        error=outcome.error,
+        traceback=outcome.traceback,
+        counted=outcome.counted,
+    )
     return limits.release(space, claim)

@@ -12,13 +12,23 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, ScheduleState, moment_of
+from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, Queued, ScheduleState, moment_of
 from celery_parrot.errors import MemoryLost
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Status
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Busy, Carried, Limit, Reading, Timing
+from celery_parrot.protocols import Busy, Carried, Limit, Parcel, Reading, Timing
 
-__all__ = ["BEGINNING", "FORGET_BEATS", "GUARD", "GUARD_OF_STRAYS", "Claim", "Moment", "ScheduleState", "Space"]
+__all__ = [
+    "BEGINNING",
+    "FORGET_BEATS",
+    "GUARD",
+    "GUARD_OF_STRAYS",
+    "Claim",
+    "Moment",
+    "Queued",
+    "ScheduleState",
+    "Space",
+]
 
 #: Silence after which a beat is dropped from the list.
 FORGET_BEATS = timedelta(hours=1)
@@ -205,6 +215,7 @@ class Space(ABC):
             return
         self.purged = self.now
         self.forget_expired(_PURGE_BATCH)
+        self.forget_parcels(self.now - self.seconds(self.timing.claim_ttl))
         self.forget_beats(self.now - FORGET_BEATS)
 
     def forget_expired(self, limit: int) -> None:
@@ -313,6 +324,10 @@ class Space(ABC):
         """A later item of the same fire takes the place of the earlier."""
 
     @abstractmethod
+    def carrying(self, key: FireKey) -> Carried | None:
+        """The item of this fire that is not carried yet."""
+
+    @abstractmethod
     def carried(self, key: FireKey, serial: int) -> None:
         """Forget the item, if it still has that serial."""
 
@@ -322,6 +337,36 @@ class Space(ABC):
 
     @abstractmethod
     def count_uncarried(self) -> int: ...
+
+    # --- parcels ---
+
+    @abstractmethod
+    def add_parcel(self, queued: Queued) -> None:
+        """Into the queue, unless its id is known."""
+
+    @abstractmethod
+    def keep_parcel(self, queued: Queued) -> None:
+        """It has changed; one that :meth:`queued_parcels` has given."""
+
+    @abstractmethod
+    def queued_parcels(self, ids: Collection[str]) -> Mapping[str, Queued]:
+        """Those of them that are in the queue."""
+
+    @abstractmethod
+    def parcel_page(self, after: Parcel | None, limit: int) -> Sequence[Queued]:
+        """The queue by ``(queued_at, id)``, from behind that one on."""
+
+    @abstractmethod
+    def count_parcels(self) -> int:
+        """How many are in the queue."""
+
+    @abstractmethod
+    def sent_parcels(self, ids: Collection[str]) -> None:
+        """Out of the queue; their ids stay known."""
+
+    @abstractmethod
+    def forget_parcels(self, before: datetime) -> None:
+        """The ids of those that were sent before that."""
 
     # --- beats ---
 

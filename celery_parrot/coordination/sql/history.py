@@ -128,6 +128,17 @@ class History:
     def carry(self, item: Carried) -> None:
         self._carry[item.record.key] = item
 
+    def carrying(self, key: FireKey) -> Carried | None:
+        if key not in self._carry:
+            self._flush_carries()
+            c = self._tables.carries.c
+            statement = select(c.body, c.serial, c.counted).where(c.fire_id == self._unit.fire_id(key))
+            row = self._unit.connection.execute(statement).one_or_none()
+            if row is None:
+                return None
+            return Carried(record=unpack(FireRecord, row.body), serial=row.serial, counted=row.counted)
+        return self._carry[key]
+
     def carried(self, key: FireKey, serial: int) -> None:
         if key in self._carry:
             self._flush_carries()

@@ -8,18 +8,19 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, text, update
 
-from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, ScheduleState
+from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, Queued, ScheduleState
 from celery_parrot.coordination.rules.space import Space
 from celery_parrot.coordination.sql.beats import Beats
 from celery_parrot.coordination.sql.claims import Claims
 from celery_parrot.coordination.sql.history import History
 from celery_parrot.coordination.sql.holds import Holds
+from celery_parrot.coordination.sql.parcels import Parcels
 from celery_parrot.coordination.sql.tables import Tables
 from celery_parrot.coordination.sql.unit import Unit
 from celery_parrot.database.types import POSTGRESQL, as_instant
 from celery_parrot.model.fire import FireKey, FireRecord, Namespace
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Carried, Limit, Timing
+from celery_parrot.protocols import Carried, Limit, Parcel, Timing
 
 _PRUNE_BATCH: Final = 5000
 _INSTANTS: Final = ("touched", "judge_from", "beats_from", "quiet_until", "purged")
@@ -44,6 +45,7 @@ class SqlSpace(Space):
         self._claims = Claims(self._unit, timing)
         self._holds = Holds(self._unit)
         self._history = History(self._unit)
+        self._parcels = Parcels(self._unit)
         self._beats = Beats(self._unit)
 
     def save(self) -> None:
@@ -51,6 +53,7 @@ class SqlSpace(Space):
         self._claims.flush()
         self._holds.flush()
         self._history.flush()
+        self._parcels.flush()
         self._beats.flush()
         spaces = self._unit.tables.spaces
         values = {name: getattr(self, name) for name in _OTHERS}
@@ -166,6 +169,9 @@ class SqlSpace(Space):
     def carry(self, item: Carried) -> None:
         self._history.carry(item)
 
+    def carrying(self, key: FireKey) -> Carried | None:
+        return self._history.carrying(key)
+
     def carried(self, key: FireKey, serial: int) -> None:
         self._history.carried(key, serial)
 
@@ -174,6 +180,29 @@ class SqlSpace(Space):
 
     def count_uncarried(self) -> int:
         return self._history.count_uncarried()
+
+    # --- parcels ---
+
+    def add_parcel(self, queued: Queued) -> None:
+        self._parcels.add(queued)
+
+    def keep_parcel(self, queued: Queued) -> None:
+        self._parcels.keep(queued)
+
+    def queued_parcels(self, ids: Collection[str]) -> Mapping[str, Queued]:
+        return self._parcels.queued(ids)
+
+    def parcel_page(self, after: Parcel | None, limit: int) -> Sequence[Queued]:
+        return self._parcels.page(after, limit)
+
+    def count_parcels(self) -> int:
+        return self._parcels.count()
+
+    def sent_parcels(self, ids: Collection[str]) -> None:
+        self._parcels.sent(ids)
+
+    def forget_parcels(self, before: datetime) -> None:
+        self._parcels.forget_before(before)
 
     # --- beats ---
 

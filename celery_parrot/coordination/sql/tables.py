@@ -1,4 +1,4 @@
-"""The tables of coordination in a database. The migration ``parrot_0003`` makes the same."""
+"""The tables of coordination in a database. The migrations ``parrot_0003`` and ``parrot_0004`` make the same."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class Tables:
     :ivar turns: how many wait, by what they asked for. ``holds``: who holds which limit.
     :ivar states: run state and mark of a schedule. ``entries``: its history.
     :ivar carries: what rows of schedules do not know yet. ``beats``: who beats.
+    :ivar parcels: what waits to be told to somebody, and the ids of what was sent not long ago.
     """
 
     spaces: Table
@@ -36,6 +37,7 @@ class Tables:
     entries: Table
     carries: Table
     beats: Table
+    parcels: Table
 
     def all(self) -> list[Table]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -59,6 +61,7 @@ def tables(metadata: MetaData, schema: str | None = None) -> Tables:
         entries=table("entry", _entry()),
         carries=table("carry", _carry()),
         beats=table("beat", _beat()),
+        parcels=table("parcel", _parcel()),
     )
     _indexes(found)
     return found
@@ -159,6 +162,19 @@ def _carry() -> list[Column[Any]]:
     ]
 
 
+def _parcel() -> list[Column[Any]]:
+    return [
+        Column("parcel_id", Id(), primary_key=True),
+        Column("space", BigInteger(), nullable=False),
+        Column("queued_at", Instant(), nullable=False),
+        Column("name", _exact(128), nullable=False),
+        Column("owner", name_type(), nullable=False),
+        Column("taken_at", Instant()),
+        Column("sent_at", Instant()),
+        Column("body", text_type()),
+    ]
+
+
 def _beat() -> list[Column[Any]]:
     return [
         Column("space", BigInteger(), primary_key=True, autoincrement=False),
@@ -210,6 +226,8 @@ def _indexes(made: Tables) -> None:
     Index("idx_service_scheduler_entry_due", made.entries.c.schedule, made.entries.c.due_at)
     Index("idx_service_scheduler_entry_age", made.entries.c.space, made.entries.c.lasts_until)
     Index("idx_service_scheduler_carry_place", made.carries.c.space, made.carries.c.place)
+    p = made.parcels.c
+    Index("idx_service_scheduler_parcel_queue", p.space, p.sent_at, p.queued_at, p.name)
 
 
 def _exact(length: int) -> Any:

@@ -52,6 +52,10 @@ class Unit:
         """The key of those in line that want these limits, given as text."""
         return self._named("wanted", limits)
 
+    def parcel(self, id_: str) -> str:
+        """The key of a parcel's row."""
+        return self._named("parcel", id_)
+
     def _named(self, what: str, name: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.namespace.prefix}{what}/{name}"))
 

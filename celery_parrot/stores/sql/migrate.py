@@ -72,7 +72,7 @@ def check(engine: Engine, schema: str | None = None) -> list[str]:
     problems: list[str] = []
     inspector = inspect(engine)
     made = tables(MetaData(), schema)
-    for table in (made.schedules, made.fires, made.changes):
+    for table in (made.schedules, made.fires, made.changes, made.outcomes, made.owed):
         if not inspector.has_table(table.name, schema=schema):
             problems.append(f"there is no table {table.fullname}; run db upgrade")
             continue

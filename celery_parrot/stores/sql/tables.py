@@ -24,6 +24,8 @@ from celery_parrot.stores.sql.triggers import create_triggers
 SCHEDULES = "service_scheduler"
 FIRES = "service_scheduler_fire"
 CHANGES = "service_scheduler_change"
+OUTCOMES = "service_scheduler_outcome"
+OWED = "service_scheduler_owed"
 
 _MYSQL: dict[str, Any] = {
     f"{dialect}_{name}": value
@@ -37,11 +39,15 @@ class Tables:
     """:ivar schedules: definitions with their run state. ``fires``: history.
 
     :ivar changes: what the triggers noted for the next beat to settle; empty but for moments.
+    :ivar outcomes: what is remembered of a schedule's outcomes beside its run state. ``owed``: parcels that the
+        coordinator is to be given; empty but for moments.
     """
 
     schedules: Table
     fires: Table
     changes: Table
+    outcomes: Table
+    owed: Table
 
 
 def tables(metadata: MetaData, schema: str | None = None) -> Tables:
@@ -49,7 +55,13 @@ def tables(metadata: MetaData, schema: str | None = None) -> Tables:
 
     :param schema: where they live; None: wherever the connection looks first.
     """
-    made = Tables(_schedules(metadata, schema), _fires(metadata, schema), _changes(metadata, schema))
+    made = Tables(
+        _schedules(metadata, schema),
+        _fires(metadata, schema),
+        _changes(metadata, schema),
+        Table(OUTCOMES, metadata, *outcome_columns(), schema=schema, **_MYSQL),
+        Table(OWED, metadata, *owed_columns(), schema=schema, **_MYSQL),
+    )
 
     # Whichever of the three is created last installs the triggers, which refer to all of them.
     @event.listens_for(metadata, "after_create")
@@ -192,6 +204,8 @@ def fire_columns() -> list[Column[Any]]:
         Column("late_result", text_type()),
         Column("until", Instant()),
         Column("count", Integer(), nullable=False, server_default=text("1")),
+        Column("traceback", text_type()),
+        Column("delivery", text_type()),
     ]
 
 
@@ -220,4 +234,26 @@ def change_columns() -> list[Column[Any]]:
         Column("old_created_at", Instant()),
         Column("old_mark", Instant()),
         Column("old_held", name_type(32)),
+    ]
+
+
+def outcome_columns() -> list[Column[Any]]:
+    """One row a schedule that fails, or whose outcomes somebody was told of.
+
+    ``failing_since``: when the first failure of the present row ended. ``delivery_due``: due time of the fire whose
+    delivery the run state tells of.
+    """
+    return [
+        Column("schedule_id", Id(), primary_key=True),
+        Column("failing_since", Instant()),
+        Column("delivery_due", Instant()),
+    ]
+
+
+def owed_columns() -> list[Column[Any]]:
+    """One row a parcel that a decision of these tables calls for, until it is in the coordinator's queue."""
+    return [
+        Column("id", serial_type(), primary_key=True, autoincrement=True),
+        Column("parcel_id", name_type(128), nullable=False, unique=True),
+        Column("body", text_type(), nullable=False),
     ]

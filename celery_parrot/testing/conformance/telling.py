@@ -63,7 +63,8 @@ class TellingScene(Scene):
         return [((one.due_at - self.base).total_seconds() / 60, one.about) for one in self.queue(owner)]
 
     def alerts(self) -> list[Parcel]:
-        return [one for one in self.queue() if one.about is About.ALERT]
+        alerts = [one for one in self.queue() if one.about is About.ALERT]
+        return sorted(alerts, key=lambda one: one.due_at)
 
     def parcel(self, n: float = 1, about: About = About.MISSED, **changes: Any) -> Parcel:
         """One that a database decided."""

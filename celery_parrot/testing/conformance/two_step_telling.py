@@ -43,7 +43,8 @@ class TwoStepTellingConformance(Conformance):
         """Queued with the outcome, as of any other."""
         scene.ran(1, output="42")
         scene.ran(2, Status.ERROR, error="E: e")
-        assert [(one.about, one.output, one.error) for one in scene.queue()] == [
+        told_of = sorted(scene.queue(), key=lambda one: one.due_at)
+        assert [(one.about, one.output, one.error) for one in told_of] == [
             (About.SUCCESS, "42", None),
             (About.FAILURE, None, "E: e"),
         ]

@@ -14,7 +14,10 @@ from celery_parrot.testing import FakeClock
 from celery_parrot.testing.conformance import TIMING
 from tests.integration.stores_sql.database import SqlDatabase
 
-TABLES = [f"service_scheduler_{name}" for name in ("space", "claim", "turn", "hold", "state", "entry", "carry", "beat")]
+TABLES = [
+    f"service_scheduler_{name}"
+    for name in ("space", "claim", "turn", "hold", "state", "entry", "carry", "parcel", "beat")
+]
 
 
 class _Moved(SqlCoordinator):

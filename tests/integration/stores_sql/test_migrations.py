@@ -21,9 +21,15 @@ from celery_parrot.stores.sql.triggers import trigger_names
 from celery_parrot.testing.conformance.row_store import RowScene
 from tests.integration.stores_sql.database import DIALECTS, SqlDatabase, empty_url
 
-TABLES = ("service_scheduler", "service_scheduler_fire", "service_scheduler_change")
+TABLES = (
+    "service_scheduler",
+    "service_scheduler_fire",
+    "service_scheduler_change",
+    "service_scheduler_outcome",
+    "service_scheduler_owed",
+)
 ROOT = Path(__file__).resolve().parents[3]
-REVISIONS = ("parrot_0001", "parrot_0002", "parrot_0003")
+REVISIONS = ("parrot_0001", "parrot_0002", "parrot_0003", "parrot_0004")
 
 DESIGN_COLUMNS = [
     "schedule_id", "target_kind", "target_name", "target_id", "tenant", "prompt", "method_name", "schedule_type",
