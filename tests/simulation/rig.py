@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, cast
 
 from celery_parrot.coordination.memory import MemoryCoordinator, MemoryServer
@@ -87,10 +88,18 @@ def die() -> None:
 class Rig:
     """A clock that stands at 10:00 UTC, and everything that meets at one coordinator."""
 
-    def __init__(self) -> None:
-        self.clock = FakeClock(START)
-        self.coordinator = MemoryCoordinator(NAMESPACE, server=MemoryServer(self.clock))
+    def __init__(self, clock: FakeClock | None = None) -> None:
+        self.clock = clock or FakeClock(START)
+        self.coordinator = self.connect()
         self.coordinator.attach()
+
+    def connect(self) -> MemoryCoordinator:
+        """The coordinator, as a new process sees it."""
+        return MemoryCoordinator(NAMESPACE, server=self._server)
+
+    @cached_property
+    def _server(self) -> MemoryServer:
+        return MemoryServer(self.clock)
 
     def at(self, seconds: float) -> datetime:
         """The instant so many seconds after 10:00."""
@@ -104,7 +113,7 @@ class Rig:
     ) -> ManualBeat:
         """A beat with a wire of its own (:func:`wire_of`)."""
         clock = FakeClock(source=self.clock, offset=offset)
-        wire = cast(Coordinator, Wire(self.coordinator.client()))
+        wire = cast(Coordinator, Wire(self.connect()))
         store = CodeStore(definitions)
         settings = TickSettings(reap_interval=5.0)
         return ManualBeat(
@@ -113,7 +122,7 @@ class Rig:
 
     def worker(self, kind: type[Lifecycle] = Lifecycle) -> tuple[Lifecycle, Wire]:
         """A worker's lifecycle and its wire."""
-        wire = Wire(self.coordinator.client())
+        wire = Wire(self.connect())
         clock = FakeClock(source=self.clock)
         lifecycle = kind(cast(WorkerCoordinator, wire), clock, wire.timing.lease, namespace=NAMESPACE)
         return lifecycle, wire
@@ -135,10 +144,10 @@ class Rig:
         assert claim is not None
         return claim.status
 
-    def keep_touched(self, seconds: float, *beats: ManualBeat) -> None:
+    def keep_touched(self, seconds: float, *beats: ManualBeat, step: float = 0.5) -> None:
         """Let time pass with some beat talking to the coordinator all along."""
-        for _ in range(round(seconds * 2)):
-            self.clock.advance(0.5)
+        for _ in range(round(seconds / step)):
+            self.clock.advance(step)
             for beat in beats:
                 beat.tick()
             if not beats:
@@ -151,9 +160,11 @@ def wire_of(beat: ManualBeat) -> Wire:
     return wire
 
 
-def every(seconds: float, name: str = "s", *, args: Sequence[Any] = (), **policy: Any) -> Definition:
-    """A code schedule, due at each multiple of ``seconds``."""
-    config = {"seconds": seconds}
+def every(
+    seconds: float, name: str = "s", *, offset: float = 0.0, args: Sequence[Any] = (), **policy: Any
+) -> Definition:
+    """A code schedule, due ``offset`` seconds after each multiple of ``seconds``."""
+    config = {"seconds": seconds, "offset": offset}
     schedule = Schedule(
         schedule_id=name,
         name=name,

@@ -28,13 +28,12 @@ def _f_is_sent_and_others_wait(
 ) -> tuple[ManualBeat, list[FireKey]]:
     """Schedules of one group, due together: ``f`` is first, the others are in line behind it."""
     names = ("f", *others)
-    beat = rig.beat(
-        "B1", *(every(3600, name, exclusion_group="gpu", misfire_grace=None) for name in names), bounds=bounds
-    )
+    group = [every(3600, name, offset=60, exclusion_group="gpu", misfire_grace=None) for name in names]
+    beat = rig.beat("B1", *group, bounds=bounds)
     beat.tick()
-    rig.keep_touched(3590)
+    rig.keep_touched(50)
     beat.run(11)
-    keys = [rig.key(3600, name) for name in names]
+    keys = [rig.key(60, name) for name in names]
     assert sent(beat) == keys[:1]
     assert [rig.status(key) for key in keys[1:]] == [Status.WAITING] * len(others)
     return beat, keys
@@ -87,10 +86,11 @@ def test_13_freed_by_the_lapsed_lease_both_hold_it(rig: Rig) -> None:
 
 
 def _waits_in_the_queue(rig: Rig, minutes: int) -> tuple[ManualBeat, FireKey, FireKey]:
-    beat, (f, g) = _f_is_sent_and_others_wait(rig, "g", bounds=Bounds(reap_after=1800.0))
-    for _ in range(minutes * 30):
-        rig.clock.advance(2)
-        beat.tick()
+    """Through a silence of the coordinator in every minute, and through moments at which beats do judge."""
+    beat, (f, g) = _f_is_sent_and_others_wait(rig, "g", bounds=Bounds(reap_after=1260.0))
+    for _ in range(minutes):
+        rig.clock.advance(40)
+        rig.keep_touched(20, beat, step=2.0)
     return beat, f, g
 
 
@@ -98,7 +98,7 @@ def test_17_a_queued_fire_keeps_its_limits_until_its_deadline(rig: Rig) -> None:
     """Nobody else has the group for twenty minutes; at the deadline F expires, and G has its turn."""
     beat, f, g = _waits_in_the_queue(rig, 20)
     assert (rig.status(f), rig.status(g)) == (Status.SENT, Status.WAITING)
-    rig.keep_touched(606, beat)
+    rig.keep_touched(66, beat, step=2.0)
     assert rig.status(f) is Status.EXPIRED
     assert g in sent(beat)
     assert rig.start(delivery_of(f, "W1#1")).verdict is StartVerdict.DUPLICATE
@@ -123,19 +123,19 @@ def test_17_a_hold_that_expires_is_given_to_another(rig: Rig) -> None:
 
 
 def _slots_behind_a_full_group(rig: Rig) -> tuple[ManualBeat, FireKey]:
-    group = [every(3600, name, exclusion_group="gpu") for name in ("a", "b")]
-    beat = rig.beat("B1", *group, every(3600, "c"), bounds=Bounds(max_concurrent=2))
+    group = [every(3600, name, offset=60, exclusion_group="gpu") for name in ("a", "b")]
+    beat = rig.beat("B1", *group, every(3600, "c", offset=60), bounds=Bounds(max_concurrent=2))
     beat.tick()
-    rig.keep_touched(3590)
+    rig.keep_touched(50)
     beat.run(11)
-    assert rig.status(rig.key(3600, "b")) is Status.WAITING
-    return beat, rig.key(3600, "c")
+    assert rig.status(rig.key(60, "b")) is Status.WAITING
+    return beat, rig.key(60, "c")
 
 
 def test_18_fires_that_need_only_slots_run(rig: Rig) -> None:
     """The head reserves no slot that it could not use."""
     beat, c = _slots_behind_a_full_group(rig)
-    assert sent(beat) == [rig.key(3600, "a"), c]
+    assert sent(beat) == [rig.key(60, "a"), c]
 
 
 def test_18_reserving_slots_for_the_head_they_idle(rig: Rig) -> None:
