@@ -28,6 +28,8 @@ class Busy(StrEnum):
 class Limit:
     """A named capacity that a fire must hold while in flight, e.g. ``kind:agent``, ``group:gpu``, ``slots``.
 
+    :ivar capacity: how many fires may hold it at once. What the latest request says counts for all, those that wait
+        included: if that is more than was known, the line is walked before the request is judged.
     :ivar buffer: with ``WAIT``, how many fires may be in line for this limit, beyond those that hold it; one more
         ends as skipped, reason ``overlap``. Holders and waiters count together: with capacity 1 and buffer 1 two
         fires may be in flight, whatever else they wait for. None: no bound.
@@ -64,7 +66,7 @@ class Holder:
 class LimitState:
     """One limit that somebody holds or waits for.
 
-    :ivar capacity: as the latest fire that got or asked for it said.
+    :ivar capacity: as the latest request said.
     :ivar holders: oldest first. ``waiting``: the line behind it, first comes first.
     """
 

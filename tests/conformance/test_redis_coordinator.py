@@ -8,20 +8,16 @@ from typing import Any
 import pytest
 
 from celery_parrot.coordination.redis import RedisCoordinator
-from celery_parrot.model.fire import Namespace, Status
-from celery_parrot.protocols import SLOTS, Grant, Limit
-from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance, Scene
+from celery_parrot.model.fire import Namespace
+from celery_parrot.testing.conformance import TIMING, Backend, CoordinatorConformance, LimitsConformance
 from celery_parrot.testing.conformance.delivering import DeliveringConformance
 from celery_parrot.testing.conformance.disabling import DisablingConformance
 from celery_parrot.testing.conformance.inspecting import Inspecting
-from celery_parrot.testing.conformance.limiting import DISK, GPU
 from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
 from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
 from celery_parrot.testing.conformance.waiting import Waiting
-
-GRANTED, WAITING = Grant.GRANTED, Grant.WAITING
 
 # What would expire as time passes: the server's own clock cannot be moved, so the lives of its keys are cut instead.
 _AGE = """
@@ -93,34 +89,6 @@ class TestRedisLimits(LimitsConformance, Waiting, Inspecting, Reserving):
         backend = RedisBackend(redis_url, redis_client)
         yield backend
         backend.close()
-
-    def test_who_lacks_nothing_but_a_slot_is_next(self, scene: Scene) -> None:
-        slot = Limit(SLOTS)
-        assert self.grants(scene, [(1, (slot,)), (2, (GPU, slot)), (3, (slot,))]) == [GRANTED, WAITING, WAITING]
-        self.run(scene, 1)
-        assert scene.finish(1).named == (scene.key(2),)
-        self.run(scene, 2)
-        assert scene.finish(2, "t2").named == (scene.key(3),)
-
-    def test_who_was_ready_and_is_kept_back_by_a_newcomer_keeps_nobody_else(self, scene: Scene) -> None:
-        """Fire 5 lacks a slot only, until fire 3, due before it, takes its place in the line for the gpu."""
-        slot = Limit(SLOTS)
-        asked = [(1, (slot,)), (2, (DISK,)), (5, (GPU, slot)), (3, (GPU, DISK)), (6, (slot,))]
-        assert self.grants(scene, asked) == [GRANTED, GRANTED, WAITING, WAITING, WAITING]
-        self.run(scene, 1)
-        assert scene.finish(1).named == (scene.key(6),)
-        self.run(scene, 2)
-        assert scene.finish(2, "t2").named == (scene.key(3),)
-        self.run(scene, 3)
-        self.run(scene, 6)
-        assert scene.finish(3, "t3").named == ()
-        assert scene.finish(6, "t6").named == (scene.key(5),)
-
-    def test_a_raised_capacity_counts_for_those_who_wait(self, scene: Scene) -> None:
-        """The newcomer that brings it does not pass them."""
-        assert self.grants(scene, [(1, (GPU,)), (2, (GPU,)), (3, (GPU,))]) == [GRANTED, WAITING, WAITING]
-        assert self.ask(scene, 4, Limit("group:gpu", 3)).grant is WAITING
-        assert [scene.status(n) for n in (2, 3, 4)] == [Status.PENDING, Status.PENDING, Status.WAITING]
 
 
 class TestRedisLimitsWithHashTag(LimitsConformance):

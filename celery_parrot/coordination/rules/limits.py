@@ -41,6 +41,9 @@ def request(space: Space, request: LimitRequest) -> LimitReply:
         return LimitReply(grant=Grant.LOST)
     if claim.granted:
         return LimitReply(grant=Grant.GRANTED)
+    raised = [limit for limit in request.limits if space.note_capacity(limit)]
+    if raised:
+        turns.admit(space)  # whoever asked before must not wait for ever, nor be passed
     for limit in request.limits:
         if limit.busy is not Busy.WAIT and not turns.has_room(space, limit, hold.key):
             return _skip(space, claim, limit)
@@ -155,15 +158,9 @@ def inspect(space: Space) -> Sequence[LimitState]:
 
 def _inspected(space: Space, name: str, waiting: Sequence[Claim]) -> LimitState:
     held = [(claim, since) for key, since in space.holders(name).items() if (claim := space.find(key)) is not None]
-    said = [(since, claim) for claim, since in held[-1:]]
-    if waiting:
-        newest = max(waiting, key=lambda claim: claim.arrival)
-        said.append((newest.waits_since or space.now, newest))
-    latest = max(said, key=lambda item: item[0], default=None)
-    limits = latest[1].limits if latest is not None else ()
     return LimitState(
         name=name,
-        capacity=next((limit.capacity for limit in limits if limit.name == name), 1),
+        capacity=space.capacity(name),
         holders=tuple(Holder(fire=claim.fire, since=since) for claim, since in held),
         waiting=tuple(_in_line(claim) for claim in waiting),
     )
@@ -178,6 +175,7 @@ def restore_waiting(space: Space, waiting: Waiting) -> None:
         return
     claim = space.add(waiting.fire)
     claim.limits = waiting.limits
+    space.restore_capacities(claim.limits)
     claim.mirrored = space.epoch
     turns.hold(space, claim, waited=False)
     space.queue(claim)
@@ -192,6 +190,7 @@ def restore_holds(space: Space, claim: Claim, holds: Sequence[Limit]) -> None:
     """A running fire holds what it held, whoever else may have got it since."""
     turns.leave(space, claim)
     claim.limits = tuple(holds) or claim.limits
+    space.restore_capacities(claim.limits)
     turns.hold(space, claim, waited=False)
     turns.hold(space, claim, waited=True)
     claim.granted = bool(claim.limits)

@@ -61,6 +61,7 @@ class Space(ABC):
     :ivar remembered: somebody has put something back in this epoch.
     :ivar mirror_of: when the freshest memory that was put back in this epoch was seen.
     :ivar arrivals: how many fires have joined the line so far.
+    :ivar capacities: how many may hold a limit, as the latest request said; only where that is not one.
     :ivar purged: when expired claims were last looked for.
     :ivar named: this operation put fires into the outbox that any beat may take at once: the beats are to be woken.
     """
@@ -79,6 +80,7 @@ class Space(ABC):
         self.remembered = False
         self.mirror_of: datetime | None = None
         self.arrivals = 0
+        self.capacities: dict[str, int] = {}
         self.purged = BEGINNING
         self.named = False
 
@@ -217,6 +219,7 @@ class Space(ABC):
         self.forget_expired(_PURGE_BATCH)
         self.forget_parcels(self.now - self.seconds(self.timing.claim_ttl))
         self.forget_beats(self.now - FORGET_BEATS)
+        self._forget_capacities()
 
     def forget_expired(self, limit: int) -> None:
         """At most ``limit`` claims."""
@@ -238,6 +241,29 @@ class Space(ABC):
         """Pending and waiting claims that came from a beat's memory in this epoch (``claim.mirrored``), by key."""
 
     # --- limits ---
+
+    def capacity(self, name: str) -> int:
+        """How many may hold a limit: what the latest request said counts for all."""
+        return self.capacities.get(name, 1)
+
+    def note_capacity(self, limit: Limit) -> bool:
+        """A request says how many may hold it. True if that is more than was known."""
+        known = self.capacity(limit.name)
+        self.capacities[limit.name] = limit.capacity
+        if limit.capacity == 1:
+            del self.capacities[limit.name]
+        return limit.capacity > known
+
+    def restore_capacities(self, limits: Iterable[Limit]) -> None:
+        """As fires that a loss of memory left behind know it, until somebody asks."""
+        for limit in limits:
+            if limit.name not in self.capacities:
+                self.note_capacity(limit)
+
+    def _forget_capacities(self) -> None:
+        if self.capacities:
+            used = {*self.held_limits(), *(limit.name for limits in self.wanted() for limit in limits)}
+            self.capacities = {name: known for name, known in self.capacities.items() if name in used}
 
     def queue(self, claim: Claim) -> None:
         """Into the line: behind all of its due time."""

@@ -22,7 +22,7 @@ def waited_for(limits: Sequence[Limit]) -> list[Limit]:
 
 def has_room(space: Space, limit: Limit, key: FireKey) -> bool:
     holders = space.holders(limit.name)
-    return key in holders or len(holders) < limit.capacity
+    return key in holders or len(holders) < space.capacity(limit.name)
 
 
 def hold(space: Space, claim: Claim, *, waited: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -40,6 +41,7 @@ class SqlSpace(Space):
             setattr(self, name, as_instant(getattr(row, name)) or BEGINNING)
         for name in _OTHERS:
             setattr(self, name, getattr(row, name))
+        self.capacities = json.loads(row.capacities or "{}")
         self.remembered, self.mirror_of = bool(self.remembered), as_instant(self.mirror_of)
         self._unit = Unit(connection, tables, namespace, row.id, now, row.places)
         self._claims = Claims(self._unit, timing)
@@ -58,7 +60,7 @@ class SqlSpace(Space):
         spaces = self._unit.tables.spaces
         values = {name: getattr(self, name) for name in _OTHERS}
         values |= {name: at if (at := getattr(self, name)) != BEGINNING else None for name in _INSTANTS}
-        values |= {"calls": self.calls + 1, "places": self._unit.places}
+        values |= {"calls": self.calls + 1, "places": self._unit.places, "capacities": json.dumps(self.capacities)}
         self._unit.connection.execute(update(spaces).where(spaces.c.id == self._unit.space).values(values))
         if (
             self.named or self._claims.freed or self._history.freed

@@ -9,10 +9,12 @@ from typing import cast
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.protocols import (
     IN_FLIGHT_SKIP_OUTPUT_KEY,
+    SLOTS,
     Drop,
     Grant,
     Hold,
     Lease,
+    Limit,
     LimitRequest,
     Limits,
     Memory,
@@ -21,6 +23,9 @@ from celery_parrot.protocols import (
 )
 from celery_parrot.testing.conformance.limiting import DISK, GPU, KIND, SLOT2, Limiting
 from celery_parrot.testing.conformance.scene import TIMING, Backend, Scene
+
+GPU3 = Limit("group:gpu", 3)
+SLOT = Limit(SLOTS)
 
 GRANTED, WAITING, SKIPPED, LOST = Grant.GRANTED, Grant.WAITING, Grant.SKIPPED, Grant.LOST
 
@@ -153,6 +158,54 @@ class LimitsConformance(Limiting):
         """The head lacks the gpu, so it reserves no slot: those behind it that need only a slot run."""
         asked = [(1, (GPU,)), (2, (GPU, SLOT2)), (3, (SLOT2,)), (4, (SLOT2,)), (5, (SLOT2,))]
         assert self.grants(scene, asked) == [GRANTED, WAITING, GRANTED, GRANTED, WAITING]
+
+    def test_who_lacks_nothing_but_a_slot_is_next(self, scene: Scene) -> None:
+        asked = [(1, (SLOT,)), (2, (GPU, SLOT)), (3, (SLOT,))]
+        assert self.grants(scene, asked) == [GRANTED, WAITING, WAITING]
+        self.run(scene, 1)
+        assert scene.finish(1).named == (scene.key(2),)
+        self.run(scene, 2)
+        assert scene.finish(2, "t2").named == (scene.key(3),)
+
+    def test_who_was_ready_and_is_kept_back_by_a_newcomer_keeps_nobody_else(self, scene: Scene) -> None:
+        """Fire 5 lacks a slot only, until fire 3, due before it, takes its place in the line for the gpu."""
+        asked = [(1, (SLOT,)), (2, (DISK,)), (5, (GPU, SLOT)), (3, (GPU, DISK)), (6, (SLOT,))]
+        assert self.grants(scene, asked) == [GRANTED, GRANTED, WAITING, WAITING, WAITING]
+        self.run(scene, 1)
+        assert scene.finish(1).named == (scene.key(6),)
+        self.run(scene, 2)
+        assert scene.finish(2, "t2").named == (scene.key(3),)
+        self.run(scene, 3)
+        self.run(scene, 6)
+        assert scene.finish(3, "t3").named == ()
+        assert scene.finish(6, "t6").named == (scene.key(5),)
+
+    # --- capacities that change ---
+
+    def test_a_raised_capacity_counts_for_those_who_wait(self, scene: Scene) -> None:
+        """The newcomer that brings it does not pass them."""
+        assert self.grants(scene, [(1, (GPU,)), (2, (GPU,)), (3, (GPU,))]) == [GRANTED, WAITING, WAITING]
+        assert self.ask(scene, 4, GPU3).grant is WAITING
+        assert [scene.status(n) for n in (2, 3, 4)] == [Status.PENDING, Status.PENDING, Status.WAITING]
+        assert [limit.capacity for limit in cast(Limits, scene.c).limits()] == [3]
+
+    def test_a_raised_capacity_lasts_as_long_as_somebody_waits(self, scene: Scene) -> None:
+        """Also over a time when nobody holds it: those who wait said less when they asked."""
+        asked = [(1, (DISK,)), (2, (GPU,)), (3, (GPU, DISK)), (4, (GPU,)), (5, (GPU3,))]
+        assert self.grants(scene, asked) == [GRANTED, GRANTED, WAITING, WAITING, WAITING]
+        self.run(scene, 2)
+        assert scene.finish(2, "t2").named == ()
+        self.run(scene, 1)
+        assert set(scene.finish(1).named) == {scene.key(n) for n in (3, 4, 5)}
+
+    def test_a_lowered_capacity_counts_for_those_who_wait(self, scene: Scene) -> None:
+        asked = [(1, (GPU3,)), (2, (GPU3,)), (3, (GPU3,)), (4, (GPU3,)), (5, (GPU,))]
+        assert self.grants(scene, asked) == [GRANTED, GRANTED, GRANTED, WAITING, WAITING]
+        for n in (1, 2):
+            self.run(scene, n)
+            assert scene.finish(n, f"t{n}").named == ()
+        self.run(scene, 3)
+        assert scene.finish(3, "t3").named == (scene.key(4),)
 
     def test_a_release_names_all_that_fit(self, scene: Scene) -> None:
         both = (GPU, DISK)

@@ -114,7 +114,9 @@ local function decide(f, item)
   end
   c.limits = item.limits
   local more = raised(c.limits)
-  if #more > 0 then
+  if #more > 0 and unsettled() then
+    settle_line()
+  elseif #more > 0 then
     admit(more)
   end
   local reply = refused(f)
