@@ -45,7 +45,8 @@ def install(
 
     Cheap and without I/O: call it where the app is made, or when it is finalised, in clients too.
 
-    :param connect: makes a coordinator connection; called once in each process that runs fires, on first use.
+    :param connect: makes a coordinator without connecting yet; called once in each process that runs fires, on first
+        use, and where a worker starts, so that what it imports is there before the pool is forked.
     :param unreachable: what becomes of a fire that cannot be opened: ``hold`` it back, or ``run`` it all the same.
     :param result_max_chars: longest output or error text that is recorded.
     :param lease: seconds that a run lease lives between renewals; as the coordinator has it.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import os
 from collections.abc import Callable
-from typing import Literal
+from typing import Final, Literal
 
 from celery_parrot.clock import Clock
 from celery_parrot.model.fire import Namespace
@@ -15,6 +17,10 @@ from celery_parrot.runtime.worker.session import Session, Sessions
 from celery_parrot.runtime.worker.thresholds import Thresholds
 
 Unreachable = Literal["hold", "run"]
+logger = logging.getLogger("celery_parrot.worker")
+
+_AT_THE_FIRST_CALL: Final = ("encodings.idna", "importlib.readers", "importlib.resources.readers", "secrets")
+"""What Python and Redis clients import when a server is first called."""
 
 
 class Installed:
@@ -42,6 +48,7 @@ class Installed:
         self.thresholds = thresholds
         self.clock = clock
         self.main_pid: int | None = None
+        self._connect = connect
         self.sessions = Sessions(lambda: Session(connect, clock, lease, namespace, events))
         self.guard = Guard(self)
         self.parent = Parent(self)
@@ -52,8 +59,18 @@ class Installed:
         return self.main_pid != os.getpid()
 
     def worker_starts(self) -> None:
-        """This process is a worker's main process."""
+        """This process is a worker's main process.
+
+        All that a connection needs is imported now. Were the keeper still importing while the pool replaces a process
+        that died, the new one could not import it ever: it inherits the lock of a module, and no thread to open it.
+        """
         self.main_pid = os.getpid()
+        try:
+            self._connect().close()
+            for module in _AT_THE_FIRST_CALL:
+                importlib.import_module(module)
+        except Exception as exc:  # whoever needs the connection says so
+            logger.debug("what a connection needs was not imported: %s", exc)
 
     def worker_stops(self) -> None:
         """The worker shuts down: nothing unsaid is kept back. A thread whose body still runs keeps the session."""
