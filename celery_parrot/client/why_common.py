@@ -8,7 +8,7 @@ from celery_parrot.client.health import BeatView
 from celery_parrot.client.why_facts import Facts, Holder
 from celery_parrot.client.why_words import Words, span
 from celery_parrot.dispatch.limits import in_words
-from celery_parrot.model.fire import Status
+from celery_parrot.model.fire import FireRecord, Origin, Status
 
 _SCHEDULE = "schedule:"
 
@@ -19,6 +19,12 @@ def beat_called(owner: str, beats: Sequence[BeatView]) -> str:
         if beat.owner == owner:
             return f"beat {beat.host} (process {beat.pid})"
     return f"beat {owner[:8]}" if owner else "a beat"
+
+
+def named(facts: Facts, record: FireRecord, words: Words) -> str:
+    """How a headline begins: ``nightly, due Mon 2026-03-02 03:00:00 UTC,``."""
+    asked = "asked for" if record.origin is Origin.RUN_NOW else "due"
+    return f"{facts.view.name}, {asked} {words.due(record.due_at)},"
 
 
 def limit_called(limit: str) -> str:

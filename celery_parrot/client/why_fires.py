@@ -11,13 +11,14 @@ from celery_parrot.client.why_common import (
     holder_called,
     holder_end,
     limit_called,
+    named,
     queue_called,
     task_called,
 )
 from celery_parrot.client.why_facts import Facts
 from celery_parrot.client.why_story import Step
 from celery_parrot.client.why_words import Words, counted, line, sentence, span
-from celery_parrot.model.fire import FireRecord, Origin, Status
+from celery_parrot.model.fire import DEMANDED, FireRecord, Origin, Status
 from celery_parrot.protocols import EXPIRED_WAITING, IN_FLIGHT, QUEUE_DEADLINE, SILENT, WORKER_LOST
 
 _RELEASED: Final = "released by"
@@ -59,10 +60,10 @@ def _claimed(facts: Facts, record: FireRecord, words: Words) -> Iterator[Step]:
     if committed is None:
         return
     beat = beat_called(record.beat, facts.beats)
-    if record.origin is Origin.RUN_NOW:
-        text = f"It was asked for by hand (run-now) and taken by {beat}"
-    elif record.origin is Origin.BACKFILL:
-        text = f"It was asked for by hand (backfill) and taken by {beat} at {words.at(committed)}"
+    if record.origin in DEMANDED:
+        how = "run-now" if record.origin is Origin.RUN_NOW else "backfill"
+        own = ", with arguments of its own," if facts.claim is not None and facts.claim.override else ","
+        text = f"It was asked for by hand ({how}){own} at {words.at(committed)}, and {beat} took it"
     else:
         late = _late(committed, facts.sending(record.due_at))
         text = f"{beat[0].upper()}{beat[1:]} claimed it at {words.at(committed)}, {late}"
@@ -107,11 +108,11 @@ def _attempts(facts: Facts, record: FireRecord, words: Words) -> Iterator[Step]:
 def outcome_of(facts: Facts, record: FireRecord, words: Words) -> tuple[str, str, list[Step]]:
     """``(verdict, headline, steps)`` of a fire that has ended."""
     ended = record.finished_at
-    name, due = facts.view.name, words.due(record.due_at)
+    head = named(facts, record, words)
     if record.status is Status.SUCCESS and record.reason == IN_FLIGHT:
         return (
             "in_flight_skip",
-            f"{name}, due {due}, did nothing: its kind was busy.",
+            f"{head} did nothing: its kind was busy.",
             [_in_flight(facts, record, words)],
         )
     text = _ending(facts, record, words)
@@ -119,7 +120,7 @@ def outcome_of(facts: Facts, record: FireRecord, words: Words) -> tuple[str, str
     if record.late_result is not None:
         late = f"A result came in after that. It changes nothing and is kept as a note: {line(record.late_result)}"
         steps.append(Step(what="note", text=sentence(late)))
-    return str(record.status), f"{name}, due {due}, {_head(record)}.", steps
+    return str(record.status), f"{head} {_head(record)}.", steps
 
 
 def _head(record: FireRecord) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from celery_parrot.client.why_common import beat_called, limit_called
+from celery_parrot.client.why_common import beat_called, limit_called, named
 from celery_parrot.client.why_facts import Facts
 from celery_parrot.client.why_story import Step
 from celery_parrot.client.why_words import Words, counted, span
@@ -14,19 +14,19 @@ from celery_parrot.protocols import SLOTS, LimitState, Waiting
 
 def now_of(facts: Facts, record: FireRecord, words: Words) -> tuple[str, str, list[Step]]:
     """``(verdict, headline, steps)`` of a fire that has not ended."""
-    named = f"{facts.view.name}, due {words.due(record.due_at)},"
+    head = named(facts, record, words)
     match record.status:
         case Status.RUNNING:
-            return "running", f"{named} is running.", [_now(text) for text in _running(facts, record, words)]
+            return "running", f"{head} is running.", [_now(text) for text in _running(facts, record, words)]
         case Status.WAITING:
             text = _waiting(facts, record, words)
-            return "waiting", f"{named} is waiting for its turn.", [_now(one) for one in text]
+            return "waiting", f"{head} is waiting for its turn.", [_now(one) for one in text]
         case Status.SENT:
             text = _sent(facts, record, words)
-            return "sent", f"{named} was sent, and no worker has started it yet.", [_now(one) for one in text]
+            return "sent", f"{head} was sent, and no worker has started it yet.", [_now(one) for one in text]
         case _:
             text = _pending(facts, record, words)
-            return "pending", f"{named} is claimed and not yet sent.", [_now(one) for one in text]
+            return "pending", f"{head} is claimed and not yet sent.", [_now(one) for one in text]
 
 
 def _now(text: str) -> Step:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from celery_parrot.dispatch.limits import Bounds
-from celery_parrot.model.fire import Status
+from celery_parrot.model.fire import FireKey, Origin, Status
 from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import NEVER_STARTED, Limits, Progress
+from celery_parrot.protocols.demands import Demand, Demands
 from tests.unit.client.why_world import Night, at, defined
 
 KINDS = {"agent": Kind(name="agent", task="shop.agent", queue="agents", max_in_flight=1)}
@@ -349,3 +350,29 @@ def test_what_has_come_between_since_is_told_after_the_latest_fire() -> None:
         "at most "
         "5 min late (misfire_grace).",
     ]
+
+
+def test_what_a_person_asked_for_says_so() -> None:
+    """A run-now and a backfill have a due time, but no schedule asked for them."""
+    night = Night()
+    night.until("02:59")
+    asked = FireKey("nightly", at("02:59"), nonce="n1")
+    made_up = FireKey("nightly", at("2026-03-01T03:00"))
+    assert isinstance(night.coordinator, Demands)
+    night.coordinator.demand(
+        [
+            Demand(key=asked, name="nightly", kind="task", origin=Origin.RUN_NOW, override={"args": [1]}),
+            Demand(key=made_up, name="nightly", kind="task", origin=Origin.BACKFILL),
+        ]
+    )
+    night.until("02:59:03")
+    assert night.told()[:3] == [
+        "nightly, asked for Mon 2026-03-02 02:59:00 UTC, was sent, and no worker has started it yet.",
+        "It was asked for by hand (run-now), with arguments of its own, at 02:59:00, and beat test (process 0) took "
+        "it.",
+        "It was sent to queue reports at 02:59:01, 1 s later.",
+    ]
+    assert night.told(at="02:59")[:1] == night.told()[:1]
+    assert night.told(at="yesterday 03:00")[1] == (
+        "It was asked for by hand (backfill), at 02:59:00, and beat test (process 0) took it."
+    )
