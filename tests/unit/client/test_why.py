@@ -374,5 +374,5 @@ def test_what_a_person_asked_for_says_so() -> None:
     ]
     assert night.told(at="02:59")[:1] == night.told()[:1]
     assert night.told(at="yesterday 03:00")[1] == (
-        "It was asked for by hand (backfill), at 02:59:00, and beat test (process 0) took it."
+        "It was asked for by hand (backfill), at Mon 2026-03-02 02:59:00, and beat test (process 0) took it."
     )

@@ -70,7 +70,8 @@ def test_readings_around_clock_changes() -> None:
     ("seconds", "words"),
     [
         (0.0004, "0 ms"), (0.12, "120 ms"), (0.9996, "1 s"), (1.94, "1.9 s"), (9.94, "9.9 s"), (9.96, "10 s"),
-        (59.4, "59 s"), (60, "1 min"), (200, "3 min 20 s"), (3599.6, "1 h"), (7500, "2 h 5 min"), (86400, "1 d"), (273600, "3 d 4 h"),
+        (59.4, "59 s"),
+        (60, "1 min"), (200, "3 min 20 s"), (3599.6, "1 h"), (7500, "2 h 5 min"), (86400, "1 d"), (273600, "3 d 4 h"),
     ],
 )  # fmt: skip
 def test_spans_as_people_say_them(seconds: float, words: str) -> None:
