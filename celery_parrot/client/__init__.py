@@ -1,8 +1,10 @@
 """Verbs for people: the only place with rules. Python callers, the command line and HTTP all come through here."""
 
 from celery_parrot.client.applying import READ_ONLY, Action, Step, document_of
+from celery_parrot.client.backfill import Backfill
 from celery_parrot.client.code import CodeDefinitions, CodeSchedules
 from celery_parrot.client.coordination import Coordination
+from celery_parrot.client.demands import Asked
 from celery_parrot.client.groups import Group, InLine
 from celery_parrot.client.health import BeatView, Health
 from celery_parrot.client.rules import Rules
@@ -14,6 +16,8 @@ from celery_parrot.client.why_story import Story
 __all__ = [
     "READ_ONLY",
     "Action",
+    "Asked",
+    "Backfill",
     "BeatView",
     "CodeDefinitions",
     "CodeSchedules",

@@ -15,12 +15,15 @@ from celery_parrot.protocols import Coordinator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coordination:
-    """:ivar where: the coordinator, for a sentence; no password."""
+    """:ivar where: the coordinator, for a sentence; no password.
+    :ivar guard: seconds a run-now keeps others out without a sign of life (``parrot_run_now_lock_ttl``).
+    """
 
     coordinator: Coordinator
     namespace: Namespace
     clock: Clock
     where: str = "the coordinator"
+    guard: float = 3600.0
 
     @property
     def groups(self) -> Groups:

@@ -13,6 +13,7 @@ from celery_parrot.client.applying import Step, carried_out
 from celery_parrot.client.catalogue import CODE, Catalogue
 from celery_parrot.client.code import CodeDefinitions
 from celery_parrot.client.coordination import Coordination
+from celery_parrot.client.demands import Demanding
 from celery_parrot.client.overview import Overview
 from celery_parrot.client.paging import page_of
 from celery_parrot.client.rules import Rules
@@ -32,7 +33,7 @@ _SAID_MOST: Final = 10
 _CALL: Final = frozenset({"kind", "target", "options"})
 
 
-class Schedules(Overview):
+class Schedules(Demanding, Overview):
     """Every verb takes a schedule by name or id. Usable in any process, and from several threads.
 
     :param code: the schedules of this process's code.

@@ -2,6 +2,7 @@
 
 from celery_parrot.planning.backlog import PAUSED, SUPERSEDED, plan
 from celery_parrot.planning.failing import HELD_BY_FAILURES, disabled_note, disables
+from celery_parrot.planning.splitting import around
 from celery_parrot.planning.timing import (
     EARLIEST,
     following,
@@ -17,6 +18,7 @@ __all__ = [
     "HELD_BY_FAILURES",
     "PAUSED",
     "SUPERSEDED",
+    "around",
     "disabled_note",
     "disables",
     "following",

@@ -86,6 +86,7 @@ def over(
             namespace=settings.namespace,
             clock=clock,
             where=_where(settings),
+            guard=settings.run_now_lock_ttl,
         ),
     )
 

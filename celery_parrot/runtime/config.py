@@ -33,7 +33,7 @@ COORDINATIONS = ("redis", "db", "none")
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
     "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
-    "parrot_max_consecutive_failures", "parrot_run_now_lock_ttl",
+    "parrot_max_consecutive_failures",
     "parrot_share_delay",
 })  # fmt: skip
 
@@ -41,6 +41,7 @@ KNOWN = NOT_YET | {
     "parrot_name", "parrot_coordination", "parrot_redis_url", "parrot_redis_db", "parrot_redis_options",
     "parrot_database_url", "parrot_database_schema", "parrot_database_options",
     "parrot_kinds", "parrot_exclusion_groups", "parrot_max_concurrent", "parrot_fire_lock_ttl",
+    "parrot_run_now_lock_ttl",
     "parrot_on_time", "parrot_takeover_after",
     "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
     "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",

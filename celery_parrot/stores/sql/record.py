@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,12 +9,14 @@ from sqlalchemy import Connection, or_, select, tuple_, update
 
 from celery_parrot.database.bulk import chunks, insert_absent, update_each
 from celery_parrot.database.types import utc_now
-from celery_parrot.model.fire import FireKey, FireRecord, Status
+from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
 from celery_parrot.model.schedule import as_uuid
-from celery_parrot.protocols import IN_FLIGHT_SKIP_OUTPUT_KEY
 from celery_parrot.protocols.ledger import Carried
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.history import AUTOMATIC, IDENTITY, RECORD_COLUMNS
+from celery_parrot.stores.sql.outcomes import Outcomes, merged_notes, newer, notes_of
+from celery_parrot.stores.sql.owed import Owed
+from celery_parrot.stores.sql.split import Splitter
 
 _WRITTEN: Final = tuple(name for name in (*RECORD_COLUMNS, "serial") if name not in IDENTITY)
 _RUN_STATE: Final = (
@@ -34,8 +35,10 @@ _RUN_STATE: Final = (
 class Recorder:
     """Two beats that carry the same thing write it once: both lock the schedule's row first."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, owed: Owed, timezone: str = "UTC", max_failures: int = 3) -> None:
         self._db = database
+        self._outcomes = Outcomes(database, owed, max_failures)
+        self._splitter = Splitter(database, timezone)
 
     def record(self, items: Sequence[Carried]) -> None:
         """See the protocol."""
@@ -45,6 +48,7 @@ class Recorder:
 
     def _record(self, connection: Connection, items: Sequence[Carried]) -> None:
         states = self._lock(connection, {item.record.key.schedule_id for item in items})
+        self._splitter.split(connection, [one.record.key for one in items if _is_backfill(one.record)])
         rows = self._rows(connection, [item.record.key for item in items])
         known = {key.schedule_id for key in rows} | states.keys()
         new: dict[FireKey, dict[str, Any]] = {}
@@ -57,6 +61,8 @@ class Recorder:
             if key.schedule_id not in known or not supersedes(item, row):
                 continue
             state = states.get(key.schedule_id)
+            if state is not None:
+                self._outcomes.told(state, row, item.record)
             if state is not None and self._count(state, row, item):
                 touched.add(key.schedule_id)
                 if state.pop("freed", False):
@@ -70,17 +76,20 @@ class Recorder:
         update_each(
             connection, self._db.schedules, ("schedule_id",), _RUN_STATE, [states[id_] for id_ in sorted(touched)]
         )
+        self._outcomes.save(connection, states)
         self._plan_anew(connection, sorted(freed))
 
     def _lock(self, connection: Connection, schedule_ids: set[str]) -> dict[str, dict[str, Any]]:
         c = self._db.schedules.c
         query = (
-            select(c.schedule_id, c.target_kind, *[c[name] for name in _RUN_STATE])
+            select(c.schedule_id, c.enabled, c.disabled_by, c.note, *[c[name] for name in _RUN_STATE])
             .where(c.schedule_id.in_(schedule_ids))
             .order_by(c.schedule_id)
             .with_for_update()
         )
-        return {row["schedule_id"]: dict(row) for row in connection.execute(query).mappings()}
+        states = {row["schedule_id"]: dict(row) for row in connection.execute(query).mappings()}
+        self._outcomes.remember(connection, states)
+        return states
 
     def _rows(self, connection: Connection, keys: Sequence[FireKey]) -> dict[FireKey, Mapping[str, Any]]:
         fires = self._db.fires
@@ -105,7 +114,7 @@ class Recorder:
             state["run_count"] = (state["run_count"] or 0) + 1
             state["last_run"] = max(record.sent_at, state["last_run"] or record.sent_at)
         if ends(record, row):
-            _outcome(state, item)
+            self._outcomes.ended(state, item)
             reserved = row is not None and row["committed_at"] is not None and record.origin in AUTOMATIC
             if reserved and record.sent_at is None and row is not None and row["sent_at"] is None:
                 state["auto_count"] = max(state["auto_count"] - 1, 0)
@@ -148,6 +157,8 @@ def supersedes(item: Carried, row: Mapping[str, Any] | None) -> bool:
     record, status = item.record, Status(row["status"])
     if record.attempt < row["attempt"]:
         return False
+    if status.terminal and record.status is status and _told_more(record, row):
+        return True
     if not status.terminal:
         return record.status.terminal or item.serial > row["serial"] or record.attempt > row["attempt"]
     if status is Status.UNKNOWN or row["committed_at"] is None:
@@ -155,6 +166,17 @@ def supersedes(item: Carried, row: Mapping[str, Any] | None) -> bool:
     if record.attempt > row["attempt"]:
         return True
     return record.status is status and record.late_result is not None and record.late_result != row["late_result"]
+
+
+def _told_more(record: FireRecord, row: Mapping[str, Any]) -> bool:
+    """Whether somebody was told of it, or could not be, since the row was written."""
+    known = notes_of(row)
+    return any(newer(note, known, about) for about, note in record.delivery.items())
+
+
+def _is_backfill(record: FireRecord) -> bool:
+    """Whether it may take the place of a due time that was not fired. A forced one stands beside it."""
+    return record.origin is Origin.BACKFILL and not record.key.nonce
 
 
 def ends(record: FireRecord, row: Mapping[str, Any] | None) -> bool:
@@ -166,42 +188,12 @@ def ends(record: FireRecord, row: Mapping[str, Any] | None) -> bool:
     return record.status is not Status(row["status"])
 
 
-def _outcome(state: dict[str, Any], item: Carried) -> None:
-    """Skipped, missed, expired and unknown ones leave the run state; so does a fire skipped for a busy limit."""
-    record = item.record
-    if record.status is Status.SUCCESS and not in_flight_skip(record):
-        state.update(
-            last_status="success",
-            last_error=None,
-            last_result=record.output,
-            last_result_at=record.finished_at,
-            consecutive_failures=0,
-        )
-    elif record.status.failure:
-        state.update(
-            last_status="target_missing" if record.status is Status.TARGET_MISSING else "error",
-            last_error=record.error or record.reason,
-            last_error_at=record.finished_at,
-            consecutive_failures=(state["consecutive_failures"] or 0) + item.counted,
-        )
-
-
-def in_flight_skip(record: FireRecord) -> bool:
-    """Whether a success only says that a limit was busy."""
-    if record.sent_at is not None or record.output is None or IN_FLIGHT_SKIP_OUTPUT_KEY not in record.output:
-        return False
-    try:
-        output = json.loads(record.output)
-    except ValueError:
-        return False
-    return isinstance(output, dict) and output.get(IN_FLIGHT_SKIP_OUTPUT_KEY) is True
-
-
 def _values(item: Carried, row: Mapping[str, Any] | None) -> dict[str, Any]:
     """The row as the item tells it. Stamps that it does not tell stay."""
     record = item.record
     values = {name: getattr(record, name) for name in _WRITTEN if name not in ("serial", "status", "origin")}
     values.update(status=str(record.status), origin=str(record.origin), fire_id=record.fire_id or None)
+    values["delivery"] = merged_notes(record, row)
     for name in ("committed_at", "sent_at", "started_at", "late_result"):
         if values[name] is None and row is not None:
             values[name] = row[name]

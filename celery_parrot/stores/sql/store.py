@@ -12,6 +12,7 @@ from celery_parrot.clock import Clock, SystemClock
 from celery_parrot.model.fire import Fire, FireRecord, Namespace
 from celery_parrot.model.plan import Verdict
 from celery_parrot.model.schedule import Schedule
+from celery_parrot.protocols.deliveries import Parcel
 from celery_parrot.protocols.editing import Change, Page, State, Stored, Written
 from celery_parrot.protocols.ledger import Advance, Carried
 from celery_parrot.protocols.outbox import Mark, Registration
@@ -22,13 +23,14 @@ from celery_parrot.stores.sql.edits import Editor
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.history import History
 from celery_parrot.stores.sql.listing import Listing
+from celery_parrot.stores.sql.owed import Owed
 from celery_parrot.stores.sql.record import Recorder
 from celery_parrot.stores.sql.scan import Scanner
 from celery_parrot.stores.sql.wake import SqlWake
 
 
 class SqlStore:
-    """A ``ScheduleStore``, ``RowStore`` and ``DefinitionStore`` on PostgreSQL, MySQL or MariaDB, or SQLite.
+    """A ``ScheduleStore``, ``RowStore``, ``Owing`` and ``DefinitionStore`` on PostgreSQL, MySQL or MariaDB, or SQLite.
 
     The tables have to be there (:func:`~celery_parrot.stores.sql.upgrade`). Nothing is connected before the first
     call. Every call raises :exc:`~celery_parrot.errors.Unreachable` if the database cannot be asked. Thread-safe.
@@ -39,6 +41,8 @@ class SqlStore:
     :param clock: for pauses between tries; decisions are made by the callers' now and the database's clock.
     :param timezone: the zone of rows that name none (``app.conf.timezone``).
     :param namespace: names fires in history whose commit has to be proven; without it their id comes a little later.
+    :param max_failures: so many failures in a row disable a schedule (``parrot_max_consecutive_failures``); 0: none
+        ever does.
     """
 
     name = STORE
@@ -54,13 +58,15 @@ class SqlStore:
         history_limit: int = 1000,
         timezone: str = "UTC",
         namespace: Namespace | None = None,
+        max_failures: int = 3,
     ) -> None:
         self._clock = clock or SystemClock()
         self._db = Database(target, self._clock, schema=schema, options=options)
         self._history = History(self._db, history_days, history_limit)
         self._scanner = Scanner(self._db, timezone)
-        self._advancer = Advancer(self._db, self._history, namespace)
-        self._recorder = Recorder(self._db)
+        self._owed = Owed(self._db)
+        self._advancer = Advancer(self._db, self._history, self._owed, namespace)
+        self._recorder = Recorder(self._db, self._owed, timezone, max_failures)
         self._editor = Editor(self._db, self._scanner.settle, timezone)
         self._listing = Listing(self._db, timezone)
 
@@ -134,6 +140,14 @@ class SqlStore:
     def record(self, items: Sequence[Carried]) -> None:
         """See the protocol."""
         self._recorder.record(items)
+
+    def owed(self, *, limit: int = 100) -> Sequence[Parcel]:
+        """See :class:`~celery_parrot.protocols.Owing`."""
+        return self._owed.read(limit)
+
+    def settled(self, ids: Sequence[str]) -> None:
+        """See :class:`~celery_parrot.protocols.Owing`."""
+        self._owed.settle(ids)
 
     def lock_unavailable(self, schedule_ids: Sequence[str]) -> None:
         """See the protocol."""

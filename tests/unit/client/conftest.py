@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 
 import pytest
 
-from celery_parrot.client import CodeDefinitions, Rules, Schedules
+from celery_parrot.client import CodeDefinitions, Coordination, Rules, Schedules
 from celery_parrot.clock import SystemClock
 from celery_parrot.coordination.memory import MemoryCoordinator
 from celery_parrot.model.fire import Namespace
@@ -80,3 +80,16 @@ def world(tmp_path: Path, template: Path) -> Iterator[World]:
     )
     yield World(clock, coordinator, code, db, client, warned)
     engine.dispose()
+
+
+@pytest.fixture
+def agreed() -> Callable[[World], None]:
+    """Lets a client ask the coordinator itself."""
+
+    def agree(world: World) -> None:
+        coordination = Coordination(
+            coordinator=world.coordinator, namespace=world.coordinator.namespace, clock=world.clock
+        )
+        world.client._agreed = coordination
+
+    return agree
