@@ -18,6 +18,7 @@ local function claim(plan, fire)
     moment = fire[1], name = plan.name, kind = plan.kind, origin = fire[2], status = 'pending', owner = call.owner,
     owned = now, committed = now, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '',
     reason = '', store = plan.store, recover = plan.recover, tells = plan.tells,
+    told = has_entry(plan.id, fire[1]),
   }
   local f = { text = plan.id .. ':' .. fire[1], id = plan.id, moment = fire[1], was = 'pending', c = c }
   if not redis.call('SET', K('fire:' .. f.text), cjson.encode(c), 'NX', 'PX', conf.claim_ttl) then

@@ -73,6 +73,7 @@ local function commit(d, f, entry)
     moment = d.moment, name = d.name, kind = d.kind, origin = d.origin, status = 'pending', owner = '', owned = now,
     committed = now, tries = 0, attempt = attempt, sent_as = attempt, retries = 0, token = '', worker = '', reason = '',
     store = d.store, recover = d.recover, tells = d.tells, guard = d.guard, override = d.override, free = true,
+    told = entry and entry.delivery and true or nil,
     -- its serial and its place in run_count go on
     serial = before.serial, counted = before.counted or (entry and entry.sent and true) or nil,
   } }

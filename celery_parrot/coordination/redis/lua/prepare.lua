@@ -33,6 +33,7 @@ local function prepare(plan)
       moment = fire[1], name = plan.name, kind = plan.kind, origin = fire[2], status = 'pending', owner = call.owner,
       owned = now, committed = now, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '',
       reason = '', store = plan.store, proof = call.token, recover = plan.recover, tells = plan.tells,
+      told = has_entry(plan.id, fire[1]),
     } }
     keep_proof(f, plan.proof)
     save(f)

@@ -67,7 +67,12 @@ local function may_carry(f)
   end
 end
 
--- What became of telling about it. Once there is something, c.told says so.
+-- True or nil, as c.told: there is an entry, of the same fire or of due times that were not fired, which may have notes.
+local function has_entry(id, moment)
+  return try('fires:' .. id, moment, 'HEXISTS', K('fires:' .. id), moment) == 1 or nil
+end
+
+-- What became of telling about it. Once there may be something, c.told says so.
 local function notes_of(f)
   local notes = f.c.told and (entry_of(f.id, f.moment) or {}).delivery or nil
   for about, note in pairs(f.notes or {}) do

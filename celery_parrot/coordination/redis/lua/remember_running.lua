@@ -20,7 +20,7 @@ local function hold_again(f, limits)
 end
 
 local function restore(r)
-  local known_here = try('fires:' .. r.id, '', 'HEXISTS', K('fires:' .. r.id), r.moment) == 1 or nil
+  local known_here = has_entry(r.id, r.moment)
   local f = load(r.text) or { text = r.text, id = r.id, moment = r.moment, was = 'sent', c = {
     moment = r.moment, name = r.name, kind = r.kind, origin = r.origin, status = 'sent', owner = '', owned = now,
     committed = r.started, tries = 0, attempt = 1, sent_as = 1, retries = 0, token = '', worker = '', reason = '',
