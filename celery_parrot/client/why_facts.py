@@ -55,7 +55,7 @@ class Facts:
     :ivar now: the coordinator's clock.
     :ivar due_at: what the story is about, UTC. ``is_due``: whether the schedule names it, as it is defined now.
     :ivar moment: what was asked for; None: nothing was. ``more``: how many more due times that covers.
-    :ivar latest: nothing newer is decided or on its way.
+    :ivar latest: nothing newer is decided or on its way. ``deleted``: only its history is left.
     :ivar record: what the history has of it. ``claim``: what the coordinator knows of the fire.
     :ivar holder: whom it waited for, or was skipped for. ``into``: of a coalesced one, the fire that ran instead.
     :ivar before: what the history has of the due time before.
@@ -77,6 +77,7 @@ class Facts:
     moment: Moment | None = None
     more: int = 0
     latest: bool = False
+    deleted: bool = False
     record: FireRecord | None = None
     claim: Fire | None = None
     holder: Holder | None = None

@@ -67,9 +67,19 @@ def _claimed(facts: Facts, record: FireRecord, words: Words) -> Iterator[Step]:
     else:
         late = _late(committed, facts.sending(record.due_at))
         text = f"{beat[0].upper()}{beat[1:]} claimed it at {words.at(committed)}, {late}"
+        if _sent_anew(facts, record):
+            text = f"It was claimed at {words.at(committed)}, {late}, and sent by {beat}"
+            text += ", because a beat had died or the broker had not taken it"
         if record.origin is Origin.CATCH_UP:
             text += ": nobody did sooner, so it was caught up on"
     yield Step(what="claimed", at=committed, text=f"{text}.")
+
+
+def _sent_anew(facts: Facts, record: FireRecord) -> bool:
+    """Whether the first beat, or the first try, did not get its message out."""
+    claim = facts.claim
+    sent = record.status is not Status.PENDING and record.attempt == 1 and not record.waited_for
+    return claim is not None and claim.tries > 0 and sent
 
 
 def _late(committed: datetime, due: datetime) -> str:
@@ -99,7 +109,7 @@ def _attempts(facts: Facts, record: FireRecord, words: Words) -> Iterator[Step]:
     if claim is not None and claim.recovered:
         text = "The attempt before it was abandoned, and it was sent once more, as its schedule says (recover)."
     elif claim is not None and claim.retries:
-        text = f"The task had itself retried, {counted(claim.retries, 'time')}."
+        text = f"Its task asked for a retry, {counted(claim.retries, 'time')} so far."
     else:
         text = "The attempts before it ended in a retry, or with their worker."
     yield Step(what="note", text=f"This is attempt {record.attempt}. {text}")

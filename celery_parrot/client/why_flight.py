@@ -21,12 +21,19 @@ def now_of(facts: Facts, record: FireRecord, words: Words) -> tuple[str, str, li
         case Status.WAITING:
             text = _waiting(facts, record, words)
             return "waiting", f"{head} is waiting for its turn.", [_now(one) for one in text]
+        case Status.SENT if _retries(facts, record):
+            text = ["The message of its retry is on its way or waits for its time; no worker has started it yet."]
+            return "sent", f"{head} is to be retried.", [_now(one) for one in text]
         case Status.SENT:
             text = _sent(facts, record, words)
             return "sent", f"{head} was sent, and no worker has started it yet.", [_now(one) for one in text]
         case _:
             text = _pending(facts, record, words)
             return "pending", f"{head} is claimed and not yet sent.", [_now(one) for one in text]
+
+
+def _retries(facts: Facts, record: FireRecord) -> bool:
+    return record.started_at is not None and facts.claim is not None and facts.claim.retries > 0
 
 
 def _now(text: str) -> Step:

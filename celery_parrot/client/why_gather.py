@@ -13,11 +13,12 @@ from celery_parrot.client.view import view_of
 from celery_parrot.client.why_facts import MICROSECOND, Facts, History, Holder, zone_of
 from celery_parrot.client.why_holders import Holders, ask, held_by, holder_in
 from celery_parrot.client.why_when import Moment, changed_by_clock, moment_of
-from celery_parrot.errors import ParrotError
+from celery_parrot.errors import ParrotError, ScheduleNotFound
 from celery_parrot.model.fire import FireKey, FireRecord, Status
 from celery_parrot.model.schedule import TASK_KIND, Kind
+from celery_parrot.model.state import RunState
 from celery_parrot.planning import trigger_of
-from celery_parrot.protocols import OVERLAP, Limits, Stored
+from celery_parrot.protocols import OVERLAP, Limits, State, Stored
 from celery_parrot.protocols.holding import Held, Holding
 from celery_parrot.triggers import Trigger
 
@@ -54,9 +55,9 @@ class Gatherer:
         """
         if at is not None and fire is not None:
             raise ParrotError("give either a time or a fire, not both")
-        store, stored = self._catalogue.locate(name)
-        view, trigger = view_of(stored, store), self._trigger(store, stored)
+        store, stored, deleted = self._located(name)
         beats, now = ask(self._agreed, self._agreed.beats)
+        view, trigger = view_of(stored, store), self._trigger(store, stored, now)
         moment = None if at is None else moment_of(at, now, zone_of(view, trigger))
         if fire is not None:
             subject = self._by_id(store, stored, trigger, fire)
@@ -84,6 +85,7 @@ class Gatherer:
             moment=moment,
             more=subject.more,
             latest=subject.latest,
+            deleted=deleted,
             record=record,
             claim=claim,
             holder=None if record is None else holders.find(*held_by(record), record) or self._ahead(store, record),
@@ -94,6 +96,24 @@ class Gatherer:
             beats=beats,
             held=self._held(store, stored),
         )
+
+    def _located(self, name: str) -> tuple[str, Stored, bool]:
+        """``(store, schedule, deleted)``: of a deleted one by its id, as long as its history is kept."""
+        try:
+            return *self._catalogue.locate(name), False
+        except ScheduleNotFound:
+            for store, one in self._catalogue.all.items():
+                if records := one.fires(name, limit=1):
+                    key, called = records[0].key, records[0].name
+                    gone = Stored(
+                        schedule_id=key.schedule_id,
+                        name=called,
+                        schedule=None,
+                        run_state=RunState(),
+                        state=State.COMPLETED,
+                    )
+                    return store, gone, True
+            raise
 
     # --- what it is about ---
 
@@ -182,14 +202,17 @@ class Gatherer:
             return None
         return self._coordinator.holds([stored.schedule_id]).get(stored.schedule_id)
 
-    def _trigger(self, store: str, stored: Stored) -> Trigger | None:
+    def _trigger(self, store: str, stored: Stored, now: datetime) -> Trigger | None:
         """None for one that cannot be computed."""
-        try:
-            if store == CODE:
-                return self._catalogue.code.trigger(stored.schedule_id)
-            return None if stored.schedule is None else trigger_of(stored.schedule)
-        except ParrotError:
+        if stored.schedule is None:
             return None
+        try:
+            trigger = self._catalogue.code.trigger(stored.schedule_id) if store == CODE else trigger_of(stored.schedule)
+            trigger.latest_at(now)
+            trigger.next_after(now)
+        except Exception:  # a foreign schedule object is code of the user's; the store says what is wrong with it
+            return None
+        return trigger
 
 
 def _names(trigger: Trigger | None, due_at: datetime) -> bool:

@@ -15,6 +15,7 @@ _STORE_PATIENCE: Final = 5.0
 
 HEADS: Final = {
     "broken": "its definition is broken",
+    "deleted": "it has been deleted",
     "paused": "it is paused",
     "disabled": "failures have disabled it",
     "completed": "it is completed",
@@ -26,6 +27,9 @@ HEADS: Final = {
 
 def obstacles(facts: Facts, words: Words) -> Iterator[tuple[str, str]]:
     """``(verdict, sentence)`` of everything that keeps it from firing, what weighs most first."""
+    if facts.deleted:
+        yield "deleted", "It has been deleted. What became of its due times stays until it is old enough."
+        return
     if facts.trigger is None or facts.view.state is State.BROKEN:
         reason = line(facts.view.broken_reason) or "it cannot be computed"
         yield "broken", sentence(f"Its definition cannot be used, and nothing is fired until it is mended: {reason}")
@@ -64,7 +68,7 @@ def _completed(facts: Facts, words: Words) -> tuple[str, str] | None:
 
 
 def _unrouted(facts: Facts) -> tuple[str, str] | None:
-    if facts.kind is not None:
+    if facts.kind is not None or facts.definition is None:
         return None
     grace = facts.view.misfire_grace
     late = "" if grace is None else f", or until they are {span(grace)} late (misfire_grace)"

@@ -28,8 +28,8 @@ class Story:
     :ivar schedule: the schedule's name.
     :ivar due_at: the due time that it is about, UTC; where nothing was due, the instant that was asked for.
     :ivar verdict: one word: the status of a fire (``success error abandoned missed running …``, ``in_flight_skip``),
-        or why there is none: ``paused disabled broken completed unrouted no_beat not_due future jitter undecided
-        before_created forgotten unrecorded``.
+        or why there is none: ``deleted paused disabled broken completed unrouted no_beat unreachable not_due future
+        jitter undecided before_created forgotten unrecorded``.
     :ivar sentence: the same, for a person. ``steps``: how it came to that, in order.
     :ivar previous: the due time before, UTC, and ``next``: the one after; None: there is none.
     :ivar fire_id: of the fire, if there was one.

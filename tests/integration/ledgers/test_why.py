@@ -6,6 +6,9 @@ import re
 from datetime import datetime
 from typing import Any
 
+import pytest
+
+from celery_parrot import ScheduleNotFound
 from celery_parrot.client import CodeDefinitions, Coordination, Rules, Schedules
 from celery_parrot.model.fire import FireKey, Status
 from celery_parrot.model.schedule import Policy, Schedule
@@ -127,3 +130,17 @@ def test_before_it_was_created(scene: OnRedis) -> None:
     before = client.why("nightly").previous
     assert before is not None
     assert client.why("nightly", before).verdict == "before_created"
+
+
+def test_of_a_deleted_one_by_its_id(scene: OnRedis) -> None:
+    """As long as its history is kept."""
+    made = added(scene, "nightly")
+    client = client_of(scene)
+    settle(scene.beat())
+    scene.run(31)
+    client.delete("nightly")
+    assert told(client, made.schedule_id)[-1] == (
+        "It has been deleted. What became of its due times stays until it is old enough."
+    )
+    with pytest.raises(ScheduleNotFound):
+        client.why("nightly")

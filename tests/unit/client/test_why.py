@@ -376,3 +376,33 @@ def test_what_a_person_asked_for_says_so() -> None:
     assert night.told(at="yesterday 03:00")[1] == (
         "It was asked for by hand (backfill), at Mon 2026-03-02 02:59:00, and beat test (process 0) took it."
     )
+
+
+def test_a_task_that_asked_for_a_retry() -> None:
+    night = Night()
+    night.until("03:00:01")
+    night.starts()
+    night.ends(status=Status.SENT, retry_at=at("03:05"))
+    assert night.told() == [
+        due("is to be retried."),
+        CLAIMED,
+        SENT,
+        "This is attempt 2. Its task asked for a retry, 1 time so far.",
+        "Worker celery@w1 picked it up at 03:00:01, 1 s later.",
+        "The message of its retry is on its way or waits for its time; no worker has started it yet.",
+    ]
+
+
+def test_another_beat_sent_what_the_first_had_claimed() -> None:
+    night = Night()
+    sender = night.beat.sender
+    sender.down = "connection refused"  # type: ignore[attr-defined]
+    night.until("03:00:00.5")
+    night.beat = night.new_beat("beat-two")
+    night.until("03:00:06")
+    assert night.told()[1:3] == [
+        "It was claimed at 03:00:00, on time, and sent by beat test (process 0), because a beat had died or the "
+        "broker had "
+        "not taken it.",
+        "It was sent to queue reports at 03:00:03, 3 s later.",
+    ]
