@@ -23,6 +23,8 @@ parrot = LazyGroup(
         "pause": "celery_parrot.cli.commands.holding:pause",
         "resume": "celery_parrot.cli.commands.holding:resume",
         "delete": "celery_parrot.cli.commands.holding:delete",
+        "run-now": "celery_parrot.cli.commands.run_now:run_now",
+        "backfill": "celery_parrot.cli.commands.backfill:backfill",
         "fires": "celery_parrot.cli.commands.fires:fires",
         "why": "celery_parrot.cli.commands.why:why",
         "groups": "celery_parrot.cli.commands.groups:groups",
