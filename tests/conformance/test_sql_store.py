@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from celery_parrot.testing.conformance.row_store import RowStoreConformance
+from celery_parrot.testing.conformance.row_telling import RowTellingConformance
 from celery_parrot.testing.conformance.schedule_store import ScheduleStoreConformance
 from tests.integration.stores_sql.database import DIALECTS, SharedDatabases, SqlDatabase
 
@@ -35,6 +36,14 @@ class TestScheduleStore(ScheduleStoreConformance):
 
 class TestRowStore(RowStoreConformance):
     """Commits, run state and history."""
+
+    @pytest.fixture
+    def stores(self, stores: SqlDatabase) -> SqlDatabase:
+        return stores
+
+
+class TestRowTelling(RowTellingConformance):
+    """Failures in a row, and what is owed."""
 
     @pytest.fixture
     def stores(self, stores: SqlDatabase) -> SqlDatabase:

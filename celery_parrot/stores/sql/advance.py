@@ -12,11 +12,13 @@ from sqlalchemy import Connection, select
 from celery_parrot.database.bulk import chunks, insert_absent, update_each
 from celery_parrot.database.types import utc_now
 from celery_parrot.model.fire import Fire, FireKey, Namespace, Status
-from celery_parrot.model.plan import Plan, PlannedFire, Verdict
+from celery_parrot.model.plan import NotFired, Plan, PlannedFire, Verdict
 from celery_parrot.model.schedule import as_uuid
+from celery_parrot.protocols import About, Parcel
 from celery_parrot.protocols.ledger import Advance
 from celery_parrot.stores.sql import history
 from celery_parrot.stores.sql.engine import Database
+from celery_parrot.stores.sql.owed import Owed, missed_of
 
 Answer = tuple[Verdict, datetime | None]
 
@@ -51,8 +53,8 @@ def judge(state: _State | None, plan: Plan) -> Verdict:
 class Advancer:
     """:param namespace: names fires whose id nobody told; None: their id comes with :meth:`record`."""
 
-    def __init__(self, database: Database, log: history.History, namespace: Namespace | None) -> None:
-        self._db, self._log, self._namespace = database, log, namespace
+    def __init__(self, database: Database, log: history.History, owed: Owed, namespace: Namespace | None) -> None:
+        self._db, self._log, self._owed, self._namespace = database, log, owed, namespace
 
     def advance(self, moves: Sequence[Advance], beat: str) -> list[Answer]:
         """See the protocol."""
@@ -67,6 +69,7 @@ class Advancer:
         now = connection.execute(select(utc_now())).scalar_one()
         assert now is not None
         entries: list[Mapping[str, Any]] = []
+        owed: list[Parcel] = []
         answers: list[Answer] = []
         moved: set[str] = set()
         for move in moves:
@@ -74,10 +77,12 @@ class Advancer:
             verdict = judge(state, move.plan)
             if state is not None and verdict is Verdict.COMMITTED:
                 entries += self._apply(state, move, beat, now)
+                owed += _to_tell(move.plan, now)
                 moved.add(move.plan.schedule_id)
             answers.append((verdict, None if state is None else state.last_due))
         fires = self._db.fires
         insert_absent(connection, fires, history.COMMIT_COLUMNS, entries)
+        self._owed.add(connection, owed)
         update_each(
             connection,
             self._db.schedules,
@@ -129,17 +134,7 @@ class Advancer:
             state.auto_count += automatic
             entries.append(_fire_row(move, planned, ids[planned.due_at], beat, now))
         for gone in plan.not_fired:
-            key = FireKey(plan.schedule_id, gone.first)
-            entry = history.Range(
-                key=key,
-                until=gone.last,
-                count=gone.count,
-                status=gone.status,
-                reason=gone.reason,
-                name=plan.name,
-                kind=plan.kind,
-            )
-            entries.append(history.range_row(entry, beat=beat, token=move.token, now=now))
+            entries.append(history.range_row(_range(plan, gone), beat=beat, token=move.token, now=now))
         assert state.last_due is not None
         state.last_due = max(state.last_due, plan.new_mark)
         exhausted = plan.max_fires is not None and state.auto_count >= plan.max_fires
@@ -200,6 +195,25 @@ class Advancer:
         query = select(c.schedule_id, c.due_at, c.nonce, c.token).where(c.schedule_id.in_(ids), c.token.in_(tokens))
         rows = self._db.read(lambda connection: connection.execute(query).all())
         return {(FireKey(row.schedule_id, row.due_at, row.nonce), row.token) for row in rows}
+
+
+def _range(plan: Plan, gone: NotFired) -> history.Range:
+    return history.Range(
+        key=FireKey(plan.schedule_id, gone.first),
+        until=gone.last,
+        count=gone.count,
+        status=gone.status,
+        reason=gone.reason,
+        name=plan.name,
+        kind=plan.kind,
+    )
+
+
+def _to_tell(plan: Plan, now: datetime) -> list[Parcel]:
+    """Of the due times that the plan leaves out, where somebody wants to be told of those that are missed."""
+    if About.MISSED not in plan.tells:
+        return []
+    return [parcel for gone in plan.not_fired if (parcel := missed_of(_range(plan, gone), now)) is not None]
 
 
 def _fire_row(move: Advance, planned: PlannedFire, fire_id: str, beat: str, now: datetime) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from celery_parrot.stores.sql.definitions import (
     to_row,
 )
 from celery_parrot.stores.sql.engine import Database
+from celery_parrot.stores.sql.outcomes import forgive
 
 _JSON = ("schedule_config", "args", "metadata", "options", "policy", "callbacks", "send_result")
 
@@ -133,6 +134,7 @@ class Editor:
             schedules = self._db.schedules
             ids = [row.schedule_id for row in rows]
             connection.execute(delete(schedules).where(schedules.c.schedule_id.in_(ids)))
+            connection.execute(delete(self._db.outcomes).where(self._db.outcomes.c.schedule_id.in_(ids)))
 
         return self._each(schedule_ids, version, gone)
 
@@ -161,6 +163,7 @@ class Editor:
                 .where(schedules.c.schedule_id.in_(ids))
                 .values(disabled_by=None, note=None, consecutive_failures=0, enabled=True)
             )
+            forgive(connection, self._db, ids)
 
         written = self._each(schedule_ids, version, released)
         self._settle(schedule_ids)

@@ -24,3 +24,4 @@ class Database(AnyDatabase):
         super().__init__(target, clock, schema=schema, options=options)
         made = tables(MetaData(), schema)
         self.schedules, self.fires, self.changes = made.schedules, made.fires, made.changes
+        self.outcomes, self.owed = made.outcomes, made.owed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ RECORD_COLUMNS: Final = (
     "late_result",
     "until",
     "count",
+    "traceback",
+    "delivery",
 )
 COMMIT_COLUMNS: Final = (
     *IDENTITY,
@@ -112,6 +115,15 @@ def known(connection: Connection, fires: Table, schedule_id: str) -> bool:
     return connection.execute(query).first() is not None
 
 
+def parsed_notes(text: str | None) -> dict[str, Any]:
+    """The column ``delivery``: what was told of a fire, by what it was about."""
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def to_record(row: Mapping[str, Any]) -> FireRecord:
     """A row as what a person reads."""
     return FireRecord(
@@ -137,8 +149,10 @@ def to_record(row: Mapping[str, Any]) -> FireRecord:
                 "late_result",
                 "until",
                 "count",
+                "traceback",
             )
         },
+        delivery=parsed_notes(row["delivery"]),
     )
 
 

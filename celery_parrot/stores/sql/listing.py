@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, String, and_, cast, collate, exists, func, or_, select, true
 
+from celery_parrot.database.bulk import json_text
 from celery_parrot.database.types import EARLIEST, utc_now
 from celery_parrot.errors import shortened
 from celery_parrot.model.state import RunState
@@ -29,6 +31,8 @@ _STATE: Final = (
     "last_result",
     "last_result_at",
     "consecutive_failures",
+    "last_delivery_status",
+    "last_delivery_at",
     "disabled_by",
 )
 _COUNTS = ("run_count", "auto_count", "consecutive_failures")
@@ -89,12 +93,15 @@ class Listing:
     def _rows(
         self, where: ColumnElement[bool], *, order: ColumnElement[Any] | None = None, limit: int | None = None
     ) -> list[Mapping[str, Any]]:
-        schedules = self._db.schedules
+        schedules, outcomes = self._db.schedules, self._db.outcomes
         own = [schedules.c[name] for name in (*_STATE, "note", "broken_reason", "updated_at")]
+        own.append(outcomes.c.failing_since)
+        both = schedules.outerjoin(outcomes, outcomes.c.schedule_id == schedules.c.schedule_id)
 
         def work(connection: Any) -> list[Mapping[str, Any]]:
             columns = definition_columns(connection, schedules)
-            query = select(*columns, *own, utc_now().label("now")).where(where)
+            callbacks = json_text(connection, schedules.c.last_callbacks).label("last_callbacks")
+            query = select(*columns, *own, callbacks, utc_now().label("now")).select_from(both).where(where)
             if order is not None:
                 query = query.order_by(order)
             if limit is not None:
@@ -116,6 +123,7 @@ class Listing:
         broken = bool(fault)
         state = {name: row[name] for name in _STATE}
         state.update({name: row[name] or 0 for name in _COUNTS}, next_run=next_run)
+        state.update(failing_since=row["failing_since"], last_callbacks=_callbacks(row["last_callbacks"]))
         return Stored(
             schedule_id=row["schedule_id"],
             name=row["name"] or row["schedule_id"],
@@ -152,6 +160,14 @@ def _state(broken: bool, held: str | None, waiting: bool, next_run: datetime | N
     if waiting:
         return State.PAUSED
     return State.ACTIVE if next_run is not None else State.COMPLETED
+
+
+def _callbacks(text: str | None) -> tuple[Mapping[str, Any], ...]:
+    try:
+        found = json.loads(text) if text else []
+    except ValueError:
+        return ()
+    return tuple(one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
 
 
 def _raw(row: Mapping[str, Any]) -> str:

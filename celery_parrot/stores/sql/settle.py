@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, select, update
 from celery_parrot.database.bulk import update_each
 from celery_parrot.model.fire import FireKey, Origin, Status
 from celery_parrot.planning import PAUSED, SUPERSEDED, following, just_before, one_shot
+from celery_parrot.protocols import About, Parcel
 from celery_parrot.stores.sql import history
 from celery_parrot.stores.sql.definitions import (
     COLUMNS,
@@ -26,6 +27,7 @@ from celery_parrot.stores.sql.definitions import (
 )
 from celery_parrot.stores.sql.engine import Database
 from celery_parrot.stores.sql.marks import ANCIENT, initial_mark, undecided
+from celery_parrot.stores.sql.owed import Owed, missed_of
 from celery_parrot.triggers import Trigger
 
 COUNTED_AT_ONCE = 10_000
@@ -55,6 +57,7 @@ class Settler:
 
     def __init__(self, database: Database, cache: DefinitionCache, timezone: str) -> None:
         self._db, self._cache, self._timezone = database, cache, timezone
+        self._owed = Owed(database)
 
     def run(self, where: Any, limit: int) -> int:
         """Settle the notes that match ``where``, oldest first, at most ``limit``; how many there were."""
@@ -209,9 +212,19 @@ class Settler:
         ]
         update_each(connection, schedules, ("schedule_id",), ("last_due", "next_run", "broken_reason"), rows)
         history.insert_ranges(connection, self._db.fires, [gone for one in ordered for gone in one.ranges])
+        self._owed.add(connection, [parcel for one in ordered for parcel in _to_tell(one)])
         for one in ordered:
             for note, mark in one.shortened:
                 connection.execute(update(changes).where(changes.c.id == note).values(old_mark=mark))
         done = [note for one in ordered for note in one.done]
         if done:
             connection.execute(delete(changes).where(changes.c.id.in_(done)))
+
+
+def _to_tell(settled: _Settled) -> list[Parcel]:
+    """Of due times that an edit made void, as the definition wants it that replaced theirs."""
+    schedule = settled.definition.schedule if settled.definition is not None else None
+    if schedule is None or About.MISSED not in schedule.tells:
+        return []
+    now = settled.row["changed_at"]
+    return [parcel for gone in settled.ranges if (parcel := missed_of(gone, now)) is not None]

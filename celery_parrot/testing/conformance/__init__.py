@@ -13,7 +13,7 @@ import pytest
 for _module in (
     *("commits", "outbox", "starts", "finishes", "reaping", "recovering", "forgetting", "reading", "scene"),
     *("limits", "limiting", "waiting", "inspecting", "reserving", "two_step_limits", "demanding"),
-    *("telling", "delivering", "disabling", "two_step_telling"),
+    *("telling", "delivering", "disabling", "two_step_telling", "row_telling"),
 ):
     pytest.register_assert_rewrite(f"{__name__}.{_module}")
 

@@ -19,6 +19,8 @@ _CENTURY = 100 * 365 * 86_400.0
 
 DIALECTS = ("postgresql", "mysql", "sqlite")
 
+TABLES = [f"service_scheduler{tail}" for tail in ("", "_fire", "_change", "_outcome", "_owed")]
+
 
 class SqlDatabase:
     """One empty database. Its clock cannot be moved: :meth:`advance` makes what is stored older instead."""
@@ -63,8 +65,8 @@ class SqlDatabase:
 
     def advance(self, seconds: float) -> None:
         """Shift every stamp that decides anything."""
-        # The id of a range is made of its due time, which is about to be another.
-        self.sql("UPDATE service_scheduler_fire SET fire_id = NULL WHERE status IN ('missed', 'skipped')")
+        # The id of an entry is made of its due time, which is about to be another.
+        self.sql("UPDATE service_scheduler_fire SET fire_id = NULL WHERE finished_at IS NOT NULL")
         for table, columns in {
             "service_scheduler": ("created_at", "last_due", "next_run"),
             "service_scheduler_fire": ("due_at", "until"),
@@ -94,7 +96,7 @@ class SqlDatabase:
         for store in self._stores:
             store.close()
         self._stores.clear()
-        for table in ("service_scheduler", "service_scheduler_fire", "service_scheduler_change"):
+        for table in TABLES:
             self.sql(f"DELETE FROM {table}")
 
     def close(self) -> None:
