@@ -106,12 +106,13 @@ class Turns:
         return asked
 
     def _waits(self, ticket: Ticket, reply: LimitReply) -> None:
-        fire = ticket.fire
+        fire, now = ticket.fire, self._now()
         self._line[fire.key] = Waiting(
             replace(fire, status=Status.WAITING),
             ticket.limits,
-            since=self._now(),
-            until=fire.committed_at + timedelta(seconds=self._router.patience(ticket.due.schedule)),
+            since=now,
+            until=(now if fire.recovered else fire.committed_at)
+            + timedelta(seconds=self._router.patience(ticket.due.schedule)),
         )
         text = f"waits for {in_words(reply.limit)}{_held(reply)}"
         self._tell(events.FIRE_WAITING, logging.INFO, text, fire, **_fields(reply))

@@ -24,7 +24,8 @@ EXPIRED_WAITING: Final = "expired waiting for"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRequest:
-    """:ivar wait: seconds from its commit for which the fire may stand in line; None: for ever."""
+    """:ivar wait: seconds from its commit for which the fire may stand in line, of a recovered fire from this request;
+    None: for ever."""
 
     hold: Hold
     limits: tuple[Limit, ...]

@@ -91,7 +91,8 @@ def _join(space: Space, claim: Claim, wait: float | None) -> LimitReply:
     turns.admit(space, newcomer=claim.fire.key)
     if claim.granted:
         return LimitReply(grant=Grant.GRANTED)
-    claim.wait_until = None if wait is None else claim.fire.committed_at + timedelta(seconds=wait)
+    since = space.now if claim.fire.recovered else claim.fire.committed_at  # what it ran for was no wait
+    claim.wait_until = None if wait is None else since + timedelta(seconds=wait)
     claim.waits_since, claim.waited_until = space.now, None
     claim.waits_for, before = turns.lacking(space, claim)
     claim.waits_behind = space.namespace.fire_id(before) if before is not None else ""

@@ -13,6 +13,7 @@ from celery_parrot.protocols import (
     SLOTS,
     Busy,
     Grant,
+    Lease,
     Limit,
     LimitReply,
     Memory,
@@ -178,6 +179,22 @@ class Waiting(Limiting):
         self.ask(scene, 2, GPU, wait=30)
         scene.pass_time(11)
         assert [reaped.fire.key for reaped in scene.c.reap()] == [scene.key(2)]
+
+    def test_a_recovered_fire_has_its_whole_wait_again(self, scene: Scene) -> None:
+        """However long it ran before."""
+        scene.commit(10, mark=9, recover=True)
+        assert self.ask(scene, 10, GPU, wait=30).grant is GRANTED
+        assert self.ask(scene, 2, GPU).grant is WAITING
+        self.run(scene, 10)
+        scene.keep(31, Lease(scene.key(10), "t10"))
+        scene.pass_time(TIMING.lease + 1)
+        (reaped,) = scene.c.reap()
+        assert (reaped.again, reaped.named) == (True, (scene.key(2),))
+        assert self.ask(scene, 10, GPU, tries=reaped.fire.tries, wait=30).grant is WAITING
+        scene.pass_time(29)
+        assert scene.c.reap() == []
+        scene.pass_time(2)
+        assert [late.fire.reason for late in scene.c.reap()] == [f"{EXPIRED_WAITING} group gpu"]
 
     def test_without_a_deadline_it_waits(self, scene: Scene) -> None:
         self.grants(scene, [(1, (GPU,)), (2, (GPU,))])

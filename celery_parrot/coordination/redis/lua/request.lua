@@ -135,7 +135,7 @@ local function decide(f, item)
       hold_limit(limit, f.text)
     end
   end
-  c.wait_until = item.wait and c.committed + item.wait or nil
+  c.wait_until = item.wait and (c.recovered and now or c.committed) + item.wait or nil -- what it ran for was no wait
   c.place = sortable(c.moment) .. next_serial() .. ':' .. f.text
   local lack = lacks(f)
   if not lack and not unsettled() then
