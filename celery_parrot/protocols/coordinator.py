@@ -96,7 +96,8 @@ class Coordinator(Protocol):
         ...
 
     def sweep(self, beat: Beat, *, offset: int = 0, limit: int = 1000) -> SweepReply:
-        """A heartbeat of ``beat``, and a look at the outbox from ``offset`` on. Forgets beats silent for an hour."""
+        """A heartbeat of ``beat``, and a look at outbox and line, at most ``limit`` of each past ``offset``. Forgets
+        beats silent for an hour."""
         ...
 
     def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:

@@ -82,8 +82,8 @@ class SweepReply:
         is gone, or the claim is older than ``takeover_after``, or it is the caller's own and its retry pause is over,
         or its owner left. None while quiet. Its own a beat may take before ``judge_from``: that judges nobody.
     :ivar beats: every beat that is known, living or not yet forgotten.
-    :ivar line: the fires that wait for limits, in order, with what they wait for: mirrored like ``entries``. Empty
-        where the coordinator keeps no limits.
+    :ivar line: the fires that wait for limits, in order and up to the page limit, with what they wait for: mirrored
+        like ``entries``. Empty where the coordinator keeps no limits.
     """
 
     reading: Reading

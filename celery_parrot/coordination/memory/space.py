@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 
 from celery_parrot.coordination.rules.claim import moment_of, moments_of
 from celery_parrot.coordination.rules.space import Claim, Moment, Queued, ScheduleState, Space
@@ -123,6 +124,10 @@ class MemorySpace(Space):
             if names is None or any(limit.name in names for limit in limits)
         ]
         return [self.claims[key] for _, _, key in heapq.merge(*asked)]
+
+    def line_page(self, offset: int, limit: int) -> Sequence[Claim]:
+        places = islice(heapq.merge(*self.in_line.values()), offset, offset + limit)
+        return [self.claims[key] for _, _, key in places]
 
     def wanted(self) -> Collection[tuple[Limit, ...]]:
         return list(self.in_line)

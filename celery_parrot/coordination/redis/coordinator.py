@@ -145,7 +145,7 @@ class RedisCoordinator(RowCalls, LimitCalls, DemandCalls, ParcelCalls):
             entries=tuple(fire for fire in found if fire is not None),
             due=tuple(Hold(fire.key, fire.owner, fire.tries) for fire in takeable),
             beats=answers.beats_in(beats, seen, self._faults.report),
-            line=self._line_in(line, new, limit),
+            line=self._line_in(line, new, offset, limit),
         )
 
     def take(self, holds: Sequence[Hold], owner: str) -> Sequence[Fire | None]:

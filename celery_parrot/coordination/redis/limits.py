@@ -34,7 +34,7 @@ class LimitCalls(Calls):
         """The latest arrival that is known. Each fire is read once: with 1,000 in line every sweep would read all."""
         return max((place[answers.ARRIVAL] for place in self._line), default="")
 
-    def _line_in(self, told: bytes, new: Sequence[bytes], limit: int) -> tuple[Waiting, ...]:
+    def _line_in(self, told: bytes, new: Sequence[bytes], offset: int, limit: int) -> tuple[Waiting, ...]:
         """The fires at these places. One that has left the line since is left out."""
         places: list[str] = [*codec.load(codec.text(told, "replace"))]
         known = dict(self._line)
@@ -45,8 +45,7 @@ class LimitCalls(Calls):
             _, replies = self._call("claims", {"texts": [place[answers.PLACE :] for place in chunk]})
             self._learn(known, ((place, reply[0]) for place, reply in zip(chunk, replies, strict=True) if reply))
         line = {place: known[place] for place in places if place in known}
-        beyond = {place: known[place] for place in known if place > places[-1]} if len(places) >= limit else {}
-        self._line = line | beyond
+        self._line = line | {place: known[place] for place in known if _is_beside(place, places, offset, limit)}
         return tuple(line.values())
 
     def _learn(self, known: dict[str, Waiting], told: Iterable[tuple[bytes | str, bytes]]) -> None:
@@ -98,3 +97,10 @@ class LimitCalls(Calls):
             for claim, raw, again, *named in replies
             if (fire := read(claim, raw)) is not None
         ]
+
+
+def _is_beside(place: str, page: Sequence[str], offset: int, limit: int) -> bool:
+    """Whether a place is on another page of the line than this one."""
+    if not page:
+        return offset > 0
+    return (offset > 0 and place < page[0]) or (len(page) >= limit and place > page[-1])

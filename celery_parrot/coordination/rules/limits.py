@@ -140,8 +140,8 @@ def release(space: Space, claim: Claim) -> Sequence[FireKey]:
 # --- looking ---
 
 
-def line(space: Space) -> Sequence[Waiting]:
-    return [_in_line(claim) for claim in space.line()]
+def line(space: Space, offset: int, limit: int) -> Sequence[Waiting]:
+    return [_in_line(claim) for claim in space.line_page(offset, limit)]
 
 
 def _in_line(claim: Claim) -> Waiting:

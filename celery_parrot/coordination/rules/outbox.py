@@ -144,7 +144,7 @@ def sweep(space: Space, beat: Beat, offset: int, limit: int) -> SweepReply:
             if takeable(space, claim, beat.owner)
         ),
         beats=tuple(beats(space)),
-        line=tuple(limits.line(space)),
+        line=tuple(limits.line(space, offset, limit)),
     )
 
 

@@ -283,6 +283,10 @@ class Space(ABC):
     def line(self, names: Collection[str] | None = None) -> Sequence[Claim]:
         """Those that wait, by due time, then arrival. With ``names``, only those whose ``limits`` name one of these."""
 
+    @abstractmethod
+    def line_page(self, offset: int, limit: int) -> Sequence[Claim]:
+        """At most ``limit`` of :meth:`line`, past the first ``offset``."""
+
     def wanted(self) -> Collection[tuple[Limit, ...]]:
         """The ``limits`` of those in line, each different ones once."""
         return {claim.limits for claim in self.line()}

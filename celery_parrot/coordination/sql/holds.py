@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import delete, select, tuple_
 
 from celery_parrot.coordination.sql.codec import pack, unpack
 from celery_parrot.coordination.sql.unit import Unit
-from celery_parrot.database.bulk import chunks, upsert
+from celery_parrot.database.bulk import chunks, select_in, upsert
 from celery_parrot.model.fire import FireKey
 
 
@@ -22,17 +22,28 @@ class Holds:
         self._holders: dict[str, dict[FireKey, datetime]] = {}
         self._got: dict[tuple[str, FireKey], datetime] = {}
         self._let_go: set[tuple[str, FireKey]] = set()
+        self._expected: set[str] = set()
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Who holds these is about to be asked for."""
+        self._expected.update(names)
 
     def holders(self, name: str) -> Mapping[FireKey, datetime]:
         return self._of(name)
 
     def _of(self, name: str) -> dict[FireKey, datetime]:
         if name not in self._holders:
-            c = self._table.c
-            statement = select(c.fire_key, c.since).where(c.limit_id == self._unit.limit(name)).order_by(c.place)
-            rows = self._unit.connection.execute(statement)
-            self._holders[name] = {unpack(FireKey, row.fire_key): row.since for row in rows}
+            self._load({name, *self._expected}.difference(self._holders))
         return self._holders[name]
+
+    def _load(self, names: Collection[str]) -> None:
+        wanted = {self._unit.limit(name): name for name in names}
+        columns = ["limit_id", "place", "fire_key", "since"]
+        found = select_in(self._unit.connection, self._table, columns, "limit_id", list(wanted))
+        self._holders.update((name, {}) for name in names)
+        for row in sorted(found, key=lambda row: row.place):
+            self._holders[wanted[row.limit_id]][unpack(FireKey, row.fire_key)] = row.since
+        self._expected.clear()
 
     def hold(self, name: str, key: FireKey) -> None:
         holders = self._of(name)

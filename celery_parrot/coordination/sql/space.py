@@ -124,8 +124,13 @@ class SqlSpace(Space):
     def line(self, names: Collection[str] | None = None) -> Sequence[Claim]:
         return self._claims.turns.line(names)
 
+    def line_page(self, offset: int, limit: int) -> Sequence[Claim]:
+        return self._claims.turns.line_page(offset, limit)
+
     def wanted(self) -> Collection[tuple[Limit, ...]]:
-        return self._claims.turns.wanted()
+        wanted = self._claims.turns.wanted()
+        self._holds.expect(limit.name for limits in wanted for limit in limits)
+        return wanted
 
     def first(self, limits: tuple[Limit, ...]) -> Claim | None:
         return self._claims.turns.first(limits)

@@ -29,7 +29,8 @@ class _Wanted:
 class _Group:
     """Those in line that want the same.
 
-    :ivar first: the first of them that have been read, in order; ``whole``: these are all.
+    :ivar first: the first of them that have been read, in order; ``whole``: these are all. ``read``: it has been looked
+        for the first one.
     """
 
     wants: str
@@ -37,6 +38,7 @@ class _Group:
     stored: int = 0
     first: list[Claim] = field(default_factory=list)
     whole: bool = False
+    read: bool = False
 
 
 class Turns:
@@ -77,6 +79,8 @@ class Turns:
         group = self._known().get(limits)
         if group is None or not group.waiting:
             return None
+        if not group.read:
+            self._read_heads()
         if not group.first and not group.whole:
             c = self._claims.c
             statement = self._bodies().where(c.wants == group.wants).order_by(c.due_at, c.arrival)
@@ -84,9 +88,28 @@ class Turns:
             group.whole = len(group.first) < _AT_ONCE
         return group.first[0] if group.first else None
 
+    def _read_heads(self) -> None:
+        """The first of each group, in one statement: there may be a group for each schedule that has ``overlap``."""
+        c, t = self._claims.c, self._table.c
+        head = select(c.body).where(c.wants == t.wants).order_by(c.due_at, c.arrival).limit(1)
+        statement = select(head.scalar_subquery().label("body")).where(t.space == self._unit.space, t.waiting > 0)
+        for claim in self._ask(statement):
+            group = self._known()[claim.limits]
+            if not group.read and not group.first:
+                group.first, group.whole = [claim], group.waiting == 1
+        for group in self._known().values():
+            group.read = True
+
+    def line_page(self, offset: int, limit: int) -> Sequence[Claim]:
+        return self._ask(self._in_line().offset(offset).limit(max(limit, 0)))
+
+    def _in_line(self) -> Select[Any]:
+        c = self._claims.c
+        return self._bodies().where(c.space == self._unit.space, c.arrival > 0).order_by(c.due_at, c.arrival)
+
     def line(self, names: Collection[str] | None) -> Sequence[Claim]:
         c = self._claims.c
-        statement = self._bodies().where(c.space == self._unit.space, c.arrival > 0).order_by(c.due_at, c.arrival)
+        statement = self._in_line()
         if names is not None:
             asked = [
                 group.wants

@@ -29,6 +29,22 @@ BUFFER_ONE = Limit("schedule:a", 1, Busy.WAIT, 1)
 class Waiting(Limiting):
     """See :meth:`~celery_parrot.protocols.Limits.request`."""
 
+    # --- a look at the line ---
+
+    def test_a_sweep_tells_a_page_of_the_line(self, scene: Scene) -> None:
+        self.grants(scene, [(n, (GPU,)) for n in range(1, 7)])
+        assert self._pages(scene, 2) == [[2, 3], [4, 5], [6], []]
+        self.run(scene, 1)
+        scene.finish(1)
+        assert self._pages(scene, 3) == [[3, 4, 5], [6], []]
+
+    def _pages(self, scene: Scene, size: int) -> list[list[float]]:
+        place = {scene.key(n): n for n in range(1, 7)}
+        pages = [
+            scene.c.sweep(scene.beat("b1"), offset=first, limit=size).line for first in range(0, 6 + size - 1, size)
+        ]
+        return [[place[waiting.fire.key] for waiting in page] for page in pages]
+
     # --- overlap ---
 
     def test_an_overlap_is_skipped(self, scene: Scene) -> None:

@@ -73,7 +73,6 @@ def _space() -> list[Column[Any]]:
         Column("arrivals", BigInteger(), nullable=False, server_default=text("0")),
         Column("places", BigInteger(), nullable=False, server_default=text("0")),
         Column("purged", Instant()),
-        Column("capacities", text_type()),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Telling of outcomes: parcels, what became of them, tracebacks, and since when a schedule fails."""
+"""Telling of outcomes: parcels, what became of them, tracebacks, since when a schedule fails. Capacities of limits."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ depends_on = None
 
 def upgrade() -> None:
     _add("service_scheduler_fire", [Column("traceback", text_type()), Column("delivery", text_type())])
+    _add("service_scheduler_space", [Column("capacities", text_type())])
     _create("outcome", _outcome())
     _create("owed", _owed())
     _create("parcel", _parcel())
