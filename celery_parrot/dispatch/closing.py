@@ -130,4 +130,4 @@ class Outcomes:
             with self._lock:
                 if unsent in self._unsent:
                     self._unsent.remove(unsent)
-            asking.tell(asking.describe.ended(unsent.outcome, reply, running))
+            asking.tell(asking.describe.ended(unsent.outcome, reply, running, unsent.delivery))

@@ -11,11 +11,12 @@ from typing import Protocol, runtime_checkable
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.ledgers import Ledgers
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.telling import Teller
 from celery_parrot.dispatch.writing import Ticket
 from celery_parrot.errors import StoreUnreachable
 from celery_parrot.model import events
 from celery_parrot.model.events import Event
-from celery_parrot.model.fire import Fire, FireKey
+from celery_parrot.model.fire import Fire, FireKey, Status
 from celery_parrot.model.plan import Plan, PlannedFire, Verdict
 from celery_parrot.planning import plan
 from celery_parrot.protocols import CommitReply, Due, EventSink, Mark, Reading
@@ -59,9 +60,17 @@ class Committer:
     """Decides due times by committing plans. A schedule that cannot be planned never delays the others."""
 
     def __init__(
-        self, ledgers: Ledgers, stores: Stores, clock: Clock, emit: EventSink, owner: str, on_time: float
+        self,
+        ledgers: Ledgers,
+        stores: Stores,
+        clock: Clock,
+        emit: EventSink,
+        teller: Teller,
+        owner: str,
+        on_time: float,
     ) -> None:
         self._ledgers, self._stores, self._clock, self._events = ledgers, stores, clock, emit
+        self._teller = teller
         self._owner, self._on_time = owner, on_time
         self._broken: dict[str, str] = {}
         self._aside: dict[str, float] = {}  # unreadable ones, until when
@@ -96,8 +105,9 @@ class Committer:
                 self._aside[made.schedule_id] = since + _TRIED_AGAIN
                 continue
             self._learn(due, made, reply)
-            tickets.extend(self._ticket(due, fire, reading, since) for fire in reply.fires)
-            self._tell(made, reply)
+            ours = [self._ticket(due, fire, reading, since) for fire in reply.fires]
+            tickets.extend(ours)
+            self._tell(made, reply, ours)
             more = more or made.more or (reply.verdict is Verdict.MOVED and reply.mark != made.expected_mark)
         return Committed(reading, tuple(tickets), more and not reading.quiet)
 
@@ -115,7 +125,7 @@ class Committer:
             if self._broken.get(schedule.schedule_id) != reason:
                 self._broken[schedule.schedule_id] = reason
                 text = f"{schedule.name}: its due times cannot be computed, all others run: {reason}"
-                fields = {"schedule": schedule.name, "reason": reason}
+                fields = {**_identity(schedule.schedule_id, schedule.name, schedule.kind), "reason": reason}
                 self._events.emit(Event(events.SCHEDULE_BROKEN, logging.ERROR, text, fields))
             return None
         self._broken.pop(schedule.schedule_id, None)
@@ -144,23 +154,35 @@ class Committer:
         )
         return Ticket(fire, replace(due, mark=planned.due_at), since)
 
-    def _tell(self, made: Plan, reply: CommitReply) -> None:
-        fields = {"schedule": made.name, "kind": made.kind}
+    def _tell(self, made: Plan, reply: CommitReply, ours: Sequence[Ticket]) -> None:
+        fields = _identity(made.schedule_id, made.name, made.kind)
         if reply.verdict is Verdict.COMMITTED:
-            for fire in reply.fires:
-                text = f"{made.name} due {fire.due_at.isoformat()}: claimed"
-                more = {**fields, "due_at": fire.due_at.isoformat(), "origin": str(fire.origin)}
-                self._events.emit(Event(events.FIRE_CLAIMED, logging.DEBUG, text, more))
+            for ticket in ours:
+                self._teller.tell(events.FIRE_CLAIMED, logging.DEBUG, "claimed", ticket.fire)
             self._tell_not_fired(made, fields)
         elif reply.verdict is Verdict.MOVED:
             text = f"{made.name}: decided by another beat"
             self._events.emit(Event(events.CLAIM_LOST, logging.DEBUG, text, fields))
 
-    def _tell_not_fired(self, made: Plan, fields: dict[str, str]) -> None:
+    def _tell_not_fired(self, made: Plan, fields: Mapping[str, object]) -> None:
         for gone in made.not_fired:
             text = (
                 f"{made.name}: {gone.count} due time(s) {gone.status} ({gone.reason}), "
                 f"{gone.first.isoformat()} to {gone.last.isoformat()}"
             )
-            more = {**fields, "reason": gone.reason, "due_at": gone.first.isoformat(), "count": gone.count}
-            self._events.emit(Event(events.FIRE_MISSED, logging.WARNING, text, more))
+            first = FireKey(made.schedule_id, gone.first)
+            more = {
+                **fields,
+                "fire_id": self._teller.fire_id(first),
+                "due_at": gone.first.isoformat(),
+                "until": gone.last.isoformat(),
+                "count": gone.count,
+                "status": str(gone.status),
+                "reason": gone.reason,
+            }
+            name = events.FIRE_SKIPPED if gone.status is Status.SKIPPED else events.FIRE_MISSED
+            self._events.emit(Event(name, logging.WARNING, text, more))
+
+
+def _identity(schedule_id: str, name: str, kind: str) -> dict[str, object]:
+    return {"schedule": name, "schedule_id": schedule_id, "kind": kind}

@@ -42,8 +42,8 @@ from celery_parrot.protocols import (
 _SENDING_SHARE = 0.3
 _REMEMBER_SENT = 20_000
 _ORPHANED_AFTER = timedelta(days=1)
-_LATE = timedelta(seconds=60)
-"""Lateness from which on a fire is said to be late."""
+_LATE = 60.0
+"""Seconds of lateness from which on a fire is said to be late."""
 
 
 class Outbox:
@@ -151,26 +151,34 @@ class Outbox:
             return
         for item in sent:
             self._sent[identity(item.ticket.fire)] = item.deadline
-            self._tell(events.FIRE_SENT, logging.INFO, "sent", item.ticket.fire)
-            self._tell_late(item.ticket)
+            late = self._lateness(item.ticket)
+            more = {} if late is None else {"late": round(late, 3)}
+            self._tell(
+                events.FIRE_SENT, logging.INFO, "sent", item.ticket.fire, attempt=item.ticket.fire.attempt, **more
+            )
+            if late is not None and late > _LATE:
+                seconds = round(late, 1)
+                text = f"sent {seconds:g} s late"
+                self._tell(events.FIRE_LATE, logging.WARNING, text, item.ticket.fire, late=seconds)
         while len(self._sent) > _REMEMBER_SENT:
             self._sent.popitem(last=False)
         self._coordinator.confirm([item.ticket.hold for item in sent], [item.deadline for item in sent])
         for item in sent:
             self._mirror.pop(item.ticket.fire.key, None)
 
-    def _tell_late(self, ticket: Ticket) -> None:
-        if ticket.fire.origin is Origin.BACKFILL:
-            return  # late by design
+    def _lateness(self, ticket: Ticket) -> float | None:
+        """Seconds after its time, jitter included, by the coordinator's clock; None where there is no such time: a
+        backfill is late by design, and one that stood in line may be."""
+        if ticket.fire.origin is Origin.BACKFILL or (ticket.limits and ticket.fire.tries):
+            return None
+        schedule, due_at = ticket.due.schedule, ticket.fire.key.due_at
+        if ticket.fire.origin not in DEMANDED and schedule.policy.jitter:
+            try:
+                due_at = sending_at(schedule, ticket.due.trigger, due_at)
+            except Exception:  # a foreign schedule object is code of the user's, and this fire is sent already
+                return None
         sent_at = ticket.fire.owned_at + timedelta(seconds=self._clock.monotonic() - ticket.since)
-        if sent_at - ticket.fire.key.due_at <= _LATE:
-            return  # jitter only makes it less
-        if ticket.limits and ticket.fire.tries:
-            return  # it stood in line, as it may
-        late = sent_at - sending_at(ticket.due.schedule, ticket.due.trigger, ticket.fire.key.due_at)
-        if late > _LATE:
-            seconds = round(late.total_seconds(), 1)
-            self._tell(events.FIRE_LATE, logging.WARNING, f"sent {seconds:g} s late", ticket.fire, late=seconds)
+        return (sent_at - due_at).total_seconds()
 
     def _drop(self, drops: Sequence[tuple[Hold, Status, str]]) -> None:
         if not drops:

@@ -40,6 +40,7 @@ from celery_parrot.protocols import (
     ScheduleStore,
     Sender,
     SweepReply,
+    Waiting,
 )
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ T = TypeVar("T")
 _REGISTER_BATCH = 1000
 _SETTLE = 0.2
 _GLANCE = 50
+UNROUTED = "unrouted_kind"
 
 
 class Ticker:
@@ -72,14 +74,14 @@ class Ticker:
         refuse_unkept(coordinator, router.kinds, (), router.bounds)
         self._stores = Stores(stores, events, clock)
         ledgers = Ledgers(SharedLedger(coordinator), row_ledgers(coordinator, rows, router.namespace))
+        teller = Teller(router.namespace, events)
         self._outbox = Outbox(
             coordinator, ledgers, sender, router, self._stores, clock, self._time.now, events, identity.owner
         )
-        self._committer = Committer(ledgers, self._stores, clock, events, identity.owner, settings.on_time)
+        self._committer = Committer(ledgers, self._stores, clock, events, teller, identity.owner, settings.on_time)
         self._errands = Errands(coordinator, rows, self._stores, clock, settings.batch)
         queue = settings.delivery_queue
         self._desk = DeliveryDesk(coordinator, self._stores, sender, clock, identity.owner, queue)
-        teller = Teller(router.namespace, events)
         self._reaper = Reaper(coordinator, clock, events, teller, settings.reap_interval)
         self._watch = Watch(clock, events, settings.max_clock_skew)
         self._started = clock.now()
@@ -151,6 +153,11 @@ class Ticker:
             reason=reason,
             failing=self._stores.failing,
         )
+
+    @property
+    def line(self) -> tuple[Waiting, ...]:
+        """Who waits for limits, as last swept. May be read from any thread."""
+        return self._outbox.line
 
     # -- a turn --
 
@@ -247,7 +254,8 @@ class Ticker:
         for due in self._stores.due_elsewhere(self._time.now(), self._router.routed, self._settings.batch):
             schedule = due.schedule
             text = f"{schedule.name} is due but no route for kind {schedule.kind!r} is declared in parrot_kinds"
-            fields = {"schedule": schedule.name, "kind": schedule.kind}
+            identity = {"schedule": schedule.name, "schedule_id": schedule.schedule_id}
+            fields = {**identity, "kind": schedule.kind, "reason": UNROUTED}
             self._events.emit(Event(events.FIRE_UNROUTED, logging.ERROR, text, fields))
 
     # -- memory loss --

@@ -59,15 +59,19 @@ class Describer:
         text = "still runs here, but its lease was lost: its result will not count"
         return self._of(LEASE_LOST, logging.WARNING, running.delivery, text, attempt=running.attempt)
 
-    def ended(self, outcome: Outcome, reply: FinishReply, running: Running | None) -> Event:
-        """What became of an outcome."""
+    def ended(
+        self, outcome: Outcome, reply: FinishReply, running: Running | None, delivery: Delivery | None = None
+    ) -> Event:
+        """What became of an outcome. :param delivery: of one that was never opened, as far as it is known."""
         fields = self._identity(outcome.lease.key)
-        if running is not None:
-            fields |= {"name": running.delivery.name, "kind": running.delivery.kind, "attempt": running.attempt}
+        known = running.delivery if running is not None else delivery
+        if known is not None:
+            attempt = running.attempt if running is not None else known.attempt
+            fields |= _known(known) | {"attempt": attempt, "worker": known.worker}
         fields |= {"status": str(outcome.status), "reason": outcome.reason}
         if reply.named:
             fields["named"] = [self._namespace.fire_id(key) for key in reply.named]
-        subject = self._subject(outcome.lease.key, fields.get("name"))
+        subject = self._subject(outcome.lease.key, fields["schedule"])
         if reply.verdict is FinishVerdict.LATE:
             return Event(OUTCOME_LATE, logging.INFO, f"{subject}: {outcome.status} came late, changes nothing", fields)
         if reply.verdict is FinishVerdict.UNKNOWN:
@@ -96,19 +100,24 @@ class Describer:
     # --- inside ---
 
     def _of(self, name: str, level: int, delivery: Delivery, text: str, **fields: Any) -> Event:
-        known = {"name": delivery.name, "kind": delivery.kind, "attempt": delivery.attempt}
+        known = _known(delivery) | {"attempt": delivery.attempt}
         subject = self._subject(delivery.key, delivery.name)
         return Event(name, level, f"{subject} {text}", self._identity(delivery.key) | known | fields)
 
     def _identity(self, key: FireKey) -> dict[str, Any]:
         return {
-            "schedule": key.schedule_id,
+            "schedule": key.schedule_id,  # the name, where it is known
+            "schedule_id": key.schedule_id,
             "due_at": key.due_at.isoformat(),
             "fire_id": self._namespace.fire_id(key),
         }
 
     def _subject(self, key: FireKey, name: str | None = None) -> str:
         return f"fire {self._namespace.fire_id(key)} of {name or key.schedule_id}, due {key.due_at.isoformat()}"
+
+
+def _known(delivery: Delivery) -> dict[str, Any]:
+    return {"schedule": delivery.name, "kind": delivery.kind, "origin": str(delivery.origin)}
 
 
 def _ended(status: Status) -> tuple[str, int]:

@@ -1,7 +1,7 @@
 """What the scheduler tells the world: one constant a name, and the value that carries it.
 
-Every event is a log record; with ``parrot_send_events`` those of fires and schedules are Celery events as well.
-Fields never hold arguments of a task.
+Every event is a log record; with ``parrot_send_events`` those of fires and schedules (:data:`FOR_CELERY`) are Celery
+events as well. Fields never hold arguments of a task. ``docs/events.md`` lists both.
 """
 
 from __future__ import annotations
@@ -40,6 +40,18 @@ SEND_FAILED: Final = "send-failed"
 STORE_FAILED: Final = "store-failed"
 TAKEN_OVER: Final = "fire-taken-over"
 TRIED_AGAIN: Final = "fire-tried-again"
+
+FOR_CELERY: Final = frozenset({
+    FIRE_CLAIMED, FIRE_WAITING, FIRE_SENT, FIRE_LATE, FIRE_STARTED, FIRE_SUCCEEDED, FIRE_FAILED, FIRE_SKIPPED,
+    FIRE_MISSED, FIRE_EXPIRED, FIRE_REAPED, FIRE_UNROUTED, SCHEDULE_CHANGED, SCHEDULE_DISABLED, SCHEDULE_BROKEN,
+})  # fmt: skip
+"""What becomes a Celery event with ``parrot_send_events``; the type is the name."""
+
+PUBLIC_FIELDS: Final = (
+    "scheduler", "schedule", "schedule_id", "kind", "store", "fire_id", "due_at", "until", "count", "origin", "attempt",
+    "status", "reason", "worker", "late", "limit", "held_by", "held_by_kind", "version", "change", "failures",
+)  # fmt: skip
+"""The only fields that leave in a Celery event. Log records may have more; neither holds arguments or results."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,14 @@ import pytest
 from celery_parrot.dispatch.committer import Committer
 from celery_parrot.dispatch.ledgers import Ledgers, SharedLedger
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.dispatch.telling import Teller
 from celery_parrot.errors import MemoryLost, Unreachable
 from celery_parrot.model import events
 from celery_parrot.model.fire import Origin
 from celery_parrot.protocols import Mark, Memory
 from celery_parrot.stores.memory import CodeStore
 from celery_parrot.testing import RecordingEvents
-from tests.simulation.rig import Rig, every
+from tests.simulation.rig import NAMESPACE, Rig, every
 
 KINDS = frozenset({"task"})
 
@@ -63,7 +64,8 @@ class Fixture:
         self.coordinator.attach()
         stores = Stores([self.store], self.sink, rig.clock)
         ledgers = Ledgers(SharedLedger(self.coordinator))
-        self.committer = Committer(ledgers, stores, rig.clock, self.sink, "B1", on_time=10.0)
+        teller = Teller(NAMESPACE, self.sink)
+        self.committer = Committer(ledgers, stores, rig.clock, self.sink, teller, "B1", on_time=10.0)
         self.store.learn(self.coordinator.register(self.store.registrations()))
 
     def commit(self, limit: int = 10) -> list[Any]:
