@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
+from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.stores import Stores
+from celery_parrot.model import events
+from celery_parrot.model.events import Event
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.protocols import (
     About,
@@ -16,6 +20,7 @@ from celery_parrot.protocols import (
     Deliveries,
     DeliveryReport,
     DeliveryStatus,
+    EventSink,
     Message,
     Parcel,
     Sender,
@@ -31,20 +36,30 @@ _PAGES: Final = 5  # looked through at once; many may be for others
 _SEND_SECONDS: Final = 1.0
 _UNKNOWN_FOR: Final = timedelta(days=1)
 _BUSY_PAUSE: Final = 2.0
+_SAID: Final = 1000
 
 
 class DeliveryDesk:
     """Runs between ticks. Any beat may do it: a parcel is one beat's at a time, and one sent twice has one task id.
 
     :param coordinator: one that keeps no parcels has none to send.
+    :param sink: told of schedules that were disabled.
     """
 
     def __init__(
-        self, coordinator: object, stores: Stores, sender: Sender, clock: Clock, owner: str, queue: str | None
+        self,
+        coordinator: object,
+        stores: Stores,
+        sender: Sender,
+        clock: Clock,
+        owner: str,
+        queue: str | None,
+        sink: EventSink | None = None,
     ) -> None:
         self._queue_of = coordinator if isinstance(coordinator, Deliveries) else None
         self._stores, self._sender, self._clock = stores, sender, clock
-        self._owner, self._queue = owner, queue
+        self._owner, self._queue, self._events = owner, queue, sink
+        self._said: deque[str] = deque(maxlen=_SAID)  # alerts
         self._next = clock.monotonic()
         self._after = ""  # where to go on, with those behind what is for others
 
@@ -93,6 +108,8 @@ class DeliveryDesk:
             return True
         ours = parcels.take_parcels(self._owner, [parcel.id for parcel, _ in wanted])
         taken = [pair for pair, mine in zip(wanted, ours, strict=True) if mine]
+        for parcel, _ in taken:
+            self._say(parcel)
         results = self._sender.send([message for _, message in taken], until) if taken else ()
         complete = True
         unsendable: list[DeliveryReport] = []
@@ -106,6 +123,23 @@ class DeliveryDesk:
         if unsendable:
             parcels.report(unsendable)
         return complete
+
+    def _say(self, parcel: Parcel) -> None:
+        """An alert is an event, too, whoever records the failure, and whether or not mail can be sent."""
+        if self._events is None or parcel.about is not About.ALERT or parcel.id in self._said:
+            return
+        self._said.append(parcel.id)
+        last = parcel.error or parcel.reason
+        text = f"{parcel.name} is disabled after {parcel.failures} failure(s) in a row, last: {last}"
+        fields = {
+            "schedule": parcel.name,
+            "kind": parcel.kind,
+            "failures": parcel.failures,
+            "fire_id": parcel.fire_id,
+            "due_at": parcel.due_at.isoformat(),
+            "error": last,
+        }
+        self._events.emit(Event(events.SCHEDULE_DISABLED, logging.ERROR, text, fields))
 
 
 def message_of(parcel: Parcel, schedule: Schedule | None, queue: str | None) -> Message | None:

@@ -81,7 +81,7 @@ class Ticker:
         self._committer = Committer(ledgers, self._stores, clock, events, teller, identity.owner, settings.on_time)
         self._errands = Errands(coordinator, rows, self._stores, clock, settings.batch)
         queue = settings.delivery_queue
-        self._desk = DeliveryDesk(coordinator, self._stores, sender, clock, identity.owner, queue)
+        self._desk = DeliveryDesk(coordinator, self._stores, sender, clock, identity.owner, queue, events)
         self._reaper = Reaper(coordinator, clock, events, teller, settings.reap_interval)
         self._watch = Watch(clock, events, settings.max_clock_skew)
         self._started = clock.now()

@@ -12,7 +12,7 @@ from celery_parrot.clock import Clock
 from celery_parrot.errors import StoreUnreachable, Unreachable
 from celery_parrot.model.fire import Fire
 from celery_parrot.model.plan import Verdict
-from celery_parrot.protocols import Advance, Carried, Due, Mark, Registration, RowStore, ScheduleStore, Stored
+from celery_parrot.protocols import Advance, Carried, Due, Mark, Parcel, Registration, RowStore, ScheduleStore, Stored
 
 T = TypeVar("T")
 
@@ -162,6 +162,14 @@ class Rows(ScheduleStore, RowStore):
 
     def record(self, items: Sequence[Carried]) -> None:
         self._ask(lambda: self._real.record(items))
+
+    def owed(self, *, limit: int = 100) -> Sequence[Parcel]:
+        """See :class:`~celery_parrot.protocols.Owing`."""
+        return self._ask(lambda: self._real.owed(limit=limit)) if self._ready else ()
+
+    def settled(self, ids: Sequence[str]) -> None:
+        """See :class:`~celery_parrot.protocols.Owing`."""
+        self._ask(lambda: self._real.settled(ids))
 
     def lock_unavailable(self, schedule_ids: Sequence[str]) -> None:
         self._ask(lambda: self._real.lock_unavailable(schedule_ids))

@@ -141,6 +141,7 @@ def sql_store(app: Celery, settings: Settings, clock: Clock) -> Any:
         history_limit=settings.history_limit,
         timezone=zone_name(app.timezone),
         namespace=settings.namespace,
+        max_failures=settings.max_consecutive_failures,
     )
 
 

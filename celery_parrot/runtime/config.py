@@ -33,7 +33,6 @@ COORDINATIONS = ("redis", "db", "none")
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
     "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
-    "parrot_max_consecutive_failures",
     "parrot_share_delay",
 })  # fmt: skip
 
@@ -44,7 +43,7 @@ KNOWN = NOT_YET | {
     "parrot_run_now_lock_ttl",
     "parrot_on_time", "parrot_takeover_after",
     "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
-    "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
+    "parrot_max_consecutive_failures", "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
     "parrot_unreachable", "parrot_max_clock_skew",
     "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
     "parrot_file_root",
@@ -63,6 +62,7 @@ class Settings:
     :ivar database: where the db store is; None where no URL is set. No password in its text either.
     :ivar kinds: the declared kinds by name.
     :ivar exclusion_groups: capacity of each group that has another than 1.
+    :ivar max_consecutive_failures: so many failures in a row disable a schedule; 0: none ever does.
     :ivar max_concurrent: how many fires may be in flight at once; None: any number.
     :ivar warnings: what is odd but works, one sentence each.
     """
@@ -108,6 +108,7 @@ class Settings:
             lease=self.lease_ttl,
             history_limit=self.history_limit,
             history_days=self.history_days,
+            max_failures=self.max_consecutive_failures,
         )
 
 
@@ -151,7 +152,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         share_delay=source.number("parrot_share_delay", 0.05, zero=True),
         fire_lock_ttl=source.number("parrot_fire_lock_ttl", 86400.0),
         run_now_lock_ttl=source.number("parrot_run_now_lock_ttl", 3600.0),
-        max_consecutive_failures=source.integer("parrot_max_consecutive_failures", 3),
+        max_consecutive_failures=source.integer("parrot_max_consecutive_failures", 3, least=0),
         result_max_chars=source.integer("parrot_result_max_chars", 4096, least=16),
         history_days=source.days("parrot_history_days", 30.0),
         history_limit=source.integer("parrot_history_limit", 1000),

@@ -11,6 +11,7 @@ import json
 import math
 import re
 import reprlib
+import traceback
 from collections.abc import Iterable, Mapping, Set
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -61,6 +62,39 @@ def format_error(exc: BaseException, limit: int = LIMIT) -> str:
     except Exception:
         message = "(its message cannot be shown)"
     return cut(_masked(f"{name}: {message}") if message else name, limit)
+
+
+def format_traceback(exc: BaseException, limit: int = LIMIT) -> str | None:
+    """Where an exception was raised, and what led to it, innermost last, the end of it if it is too long; None if that
+    is not known. No values of variables, no passwords of URLs."""
+    try:
+        told = getattr(exc, "tb", None)  # billiard's envelope has it as text
+        text = told if isinstance(told, str) else "".join(_raised(exc, limit))
+        text = _masked(text.strip().strip('"').strip())
+    except Exception:
+        return None
+    if len(text) > limit:
+        text = _BEFORE + text[len(text) - max(limit - len(_BEFORE), 0) :]
+    return cut(text, limit) or None
+
+
+_BEFORE: Final = "[cut] … "
+_FRAMES: Final = 20
+_CAUSES: Final = 5
+
+
+def _raised(exc: BaseException, limit: int) -> Iterable[str]:
+    chain: list[BaseException] = []
+    cause: BaseException | None = exc
+    while cause is not None and len(chain) < _CAUSES:
+        chain.append(cause)
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    if exc.__traceback__ is None:
+        return
+    for one in reversed(chain):
+        yield "Traceback (most recent call last):\n"
+        yield from traceback.format_list(traceback.extract_tb(one.__traceback__, limit=-_FRAMES))
+        yield format_error(one, limit) + ("" if one is exc else "\n\n")
 
 
 def unwrapped(exc: BaseException) -> BaseException:

@@ -12,7 +12,7 @@ from celery.exceptions import Reject, Retry, WorkerShutdown, WorkerTerminate
 from celery_parrot.errors import TargetMissing
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import Lease, Outcome
-from celery_parrot.runtime.results import LIMIT, format_error, format_result
+from celery_parrot.runtime.results import LIMIT, format_error, format_result, format_traceback
 
 REVOKED: Final = "revoked"
 CANCELLED: Final = "cancelled"
@@ -62,7 +62,8 @@ def cancelled(lease: Lease) -> Outcome:
 def _failed(lease: Lease, exc: Any, limit: int, *, reason: str = "") -> Outcome:
     status = Status.TARGET_MISSING if isinstance(exc, TargetMissing) else Status.ERROR
     error = format_error(exc, limit) if isinstance(exc, BaseException) else format_result(exc, limit)
-    return Outcome(lease=lease, status=status, reason=reason, error=error)
+    traceback = format_traceback(exc, limit) if isinstance(exc, BaseException) else None
+    return Outcome(lease=lease, status=status, reason=reason, error=error, traceback=traceback)
 
 
 def _interrupted(

@@ -221,3 +221,18 @@ def test_a_coordinator_that_is_away_is_told_to_the_tick() -> None:
     world.queue.down = True
     with pytest.raises(Unreachable):
         world.desk().run(DUE)
+
+
+def test_an_alert_is_an_event_once() -> None:
+    """However often it has to be sent; with the last error, and no arguments."""
+    world = World(replace(parcel(About.ALERT), failures=3, error="ValueError: no"))
+    heard = RecordingEvents()
+    desk = DeliveryDesk(world.queue, world.stores, world.sender, world.clock, "b1", None, heard)
+    world.sender.down = "the broker is away"
+    for _ in range(3):
+        desk.run(DUE)
+        world.clock.advance(5)
+    (said,) = heard.named("schedule-disabled")
+    assert said.fields["failures"] == 3
+    assert said.fields["error"] == "ValueError: no"
+    assert "ValueError: no" in said.text

@@ -53,6 +53,7 @@ def test_timing_and_namespace_follow_the_settings() -> None:
         ({"SCHEDULER_FIRE_LOCK_TTL": "7200"}, "fire_lock_ttl", 7200),
         ({"SCHEDULER_RUN_NOW_LOCK_TTL": "60"}, "run_now_lock_ttl", 60),
         ({"SCHEDULER_MAX_CONSECUTIVE_FAILURES": "5"}, "max_consecutive_failures", 5),
+        ({"SCHEDULER_MAX_CONSECUTIVE_FAILURES": "0"}, "max_consecutive_failures", 0),
     ],
 )
 def test_the_environment_is_read_when_a_setting_is_absent(environ: dict[str, str], field: str, value: object) -> None:
@@ -195,6 +196,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
     ({"parrot_reap_margin": 900}, "parrot_reap_margin", "not shorter", "shorter"),
     ({"parrot_history_limit": 0}, "parrot_history_limit", "at least 1", "Set"),
     ({"parrot_max_consecutive_failures": 1.5}, "parrot_max_consecutive_failures", "whole", "Set"),
+    ({"parrot_max_consecutive_failures": -1}, "parrot_max_consecutive_failures", "at least 0", "Set"),
     ({"parrot_result_max_chars": 3}, "parrot_result_max_chars", "at least 16", "Set"),
     ({"parrot_unreachable": "wait"}, "parrot_unreachable", "not known", "hold, run"),
     ({"parrot_kinds": ["report"]}, "parrot_kinds", "dictionary", "Set"),

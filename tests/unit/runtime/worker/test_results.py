@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from celery_parrot.runtime.results import MARKER, cut, format_error, format_result
+from celery_parrot.runtime.results import MARKER, cut, format_error, format_result, format_traceback
 
 
 @dataclass
@@ -134,3 +134,46 @@ def test_a_huge_error_is_cut() -> None:
     text = format_error(ValueError("x" * 10_000_000))
     assert len(text) == 4096
     assert text.startswith("ValueError: xxx")
+
+
+def _raise(message: str) -> None:
+    raise ValueError(message)
+
+
+def _caught(message: str = "no") -> BaseException:
+    try:
+        _raise(message)
+    except ValueError as exc:
+        return exc
+    raise AssertionError
+
+
+def test_a_traceback_says_where() -> None:
+    """Innermost last, with the error, and what it came from before it."""
+    try:
+        try:
+            _raise("first")
+        except ValueError as exc:
+            raise KeyError("second") from exc
+    except KeyError as exc:
+        text = format_traceback(exc) or ""
+    assert text.startswith("Traceback (most recent call last):\n  File ")
+    assert text.endswith("KeyError: 'second'")
+    assert "in _raise" in text
+    assert text.index("ValueError: first") < text.index("KeyError: 'second'")
+
+
+def test_a_traceback_is_cut_at_its_beginning() -> None:
+    """The end says what went wrong."""
+    text = format_traceback(_caught("x" * 3000), 200) or ""
+    assert len(text) == 200
+    assert text.startswith("[cut] … ")
+    assert text.endswith(MARKER)
+
+
+def test_a_traceback_has_no_passwords() -> None:
+    assert "s3cret" not in (format_traceback(_caught("redis://me:s3cret@host/0")) or "")
+
+
+def test_an_exception_that_was_never_raised_has_none() -> None:
+    assert format_traceback(ValueError("x")) is None
