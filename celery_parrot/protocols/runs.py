@@ -92,6 +92,8 @@ class Outcome:
     """How a delivery ended.
 
     :ivar status: a terminal status, or ``SENT`` for a delivery that ended in ``retry()``: the fire goes on.
+    :ivar attempt: with an empty token, the attempt that the message was sent as; 0: whichever. Where a newer one is on
+        its way, what became of this message changes nothing.
     :ivar retry_at: when the next attempt is to start, with status ``SENT``.
     :ivar deadline: the queue deadline of that attempt, or None.
     :ivar counted: whether a failure counts towards disabling (a revoked fire does not).
@@ -106,6 +108,7 @@ class Outcome:
     error: str | None = None
     counted: bool = True
     traceback: str | None = None
+    attempt: int = 0
     retry_at: datetime | None = None
     deadline: datetime | None = None
 

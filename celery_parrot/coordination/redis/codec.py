@@ -226,6 +226,8 @@ def outcome_out(outcome: Outcome) -> dict[str, Any]:
         out["error"] = outcome.error
     if outcome.traceback is not None:
         out["traceback"] = outcome.traceback
+    if outcome.attempt:
+        out["attempt"] = outcome.attempt
     if outcome.deadline is not None:
         out["deadline"] = to_ms(outcome.deadline)
     return out

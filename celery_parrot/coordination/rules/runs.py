@@ -177,6 +177,8 @@ def late_text(outcome: Outcome) -> str:
 def _may_end(claim: Claim, outcome: Outcome) -> bool:
     if outcome.lease.token:
         return claim.fire.status is Status.RUNNING and claim.fire.token == outcome.lease.token
+    if outcome.attempt and outcome.attempt < claim.fire.sent_as:
+        return False  # of a message before the newest
     return claim.fire.status in _BEFORE_RUNNING and outcome.status is not Status.SENT
 
 

@@ -125,6 +125,7 @@ class Parent:
             reason=EXPIRES if expired else REVOKED,
             error=format_error(TaskRevokedError(what)),
             counted=False,
+            attempt=delivery.attempt,
         )
         lifecycle = self._installed.sessions.get().lifecycle
         lifecycle.close_soon(outcome, delivery=delivery if terminated else None)
@@ -144,7 +145,9 @@ class Parent:
     ) -> None:
         delivery = self._delivery(headers, hostname)
         if delivery is not None:
-            outcome = Outcome(lease=Lease(delivery.key, ""), status=status, reason=reason, error=error)
+            outcome = Outcome(
+                lease=Lease(delivery.key, ""), status=status, reason=reason, error=error, attempt=delivery.attempt
+            )
             self._installed.sessions.get().lifecycle.close_soon(outcome)
 
     def _delivery(self, headers: Mapping[str, Any], hostname: str) -> Delivery | None:

@@ -326,6 +326,20 @@ class DemandingConformance(Conformance):
         assert scene.entry(key).status is Status.SUCCESS
         assert scene.state().run_count == 1
 
+    def test_what_became_of_the_message_before(self, scene: DemandingScene) -> None:
+        """A worker says late that it saw that one expire: the attempt that is on its way does not end by it."""
+        key = scene.sent(1, deadline=30)
+        scene.pass_time(31)
+        scene.c.reap()
+        assert scene.backfill(1).verdict is ASKED
+        expired = Outcome(lease=Lease(key, ""), status=Status.EXPIRED, reason="expires", attempt=1)
+        assert [reply.verdict for reply in scene.c.finish([expired])] == ["late"]
+        scene.send(key)
+        assert [reply.verdict for reply in scene.c.finish([expired])] == ["late"]
+        assert scene.claim(key).status is Status.SENT
+        (reply,) = scene.c.finish([replace(expired, attempt=2)])
+        assert (reply.verdict, scene.claim(key).status) == ("recorded", Status.EXPIRED)
+
     def test_a_missed_one_becomes_a_fire(self, scene: DemandingScene) -> None:
         """One entry, one due time."""
         run = scene.missed(1, 1)

@@ -1,4 +1,4 @@
--- call.items: {text, token, status, reason, output?, error?, traceback?, counted, late, deadline?}
+-- call.items: {text, token, status, reason, output?, error?, traceback?, counted, late, attempt?, deadline?}
 -- -> {verdict, texts of the waiting fires that the release put back into the outbox…} each,
 -- {} where something cannot be read.
 local lost = enter()
@@ -11,6 +11,9 @@ local BEFORE_RUNNING = { pending = true, waiting = true, sent = true }
 local function may_end(c, o)
   if o.token ~= '' then
     return c.status == 'running' and c.token == o.token
+  end
+  if o.attempt and o.attempt < c.sent_as then
+    return false -- of a message before the newest
   end
   return BEFORE_RUNNING[c.status] and o.status ~= 'sent'
 end
