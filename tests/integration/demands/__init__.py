@@ -1,0 +1,1 @@
+"""Run-now and backfill with real beats and workers."""
