@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 from celery_parrot.clock import Clock
 from celery_parrot.dispatch.ledgers import Ledgers
+from celery_parrot.dispatch.mirror import Mirror
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.stores import Stores
 from celery_parrot.dispatch.telling import Teller
@@ -66,7 +67,7 @@ class Outbox:
         self._clock, self._events, self._owner = clock, emit, owner
         timing = coordinator.timing
         self._safe_age = min(timing.takeover_after / 2, timing.heartbeat * _SENDING_SHARE)
-        self._mirror: dict[FireKey, Fire] = {}
+        self._mirror: Mirror[Fire] = Mirror()
         self._sent: OrderedDict[tuple[FireKey, int], datetime | None] = OrderedDict()
         self._writer = Writer(router, clock, now, self._unsendable)
         teller = Teller(router.namespace, emit)
@@ -86,7 +87,7 @@ class Outbox:
         """
         asked = self._turns.ask(tickets)
         for key in asked.gone:
-            self._mirror.pop(key, None)
+            self._mirror.left(key)
         waiting = self._writer.slow_last(asked.granted)
         unsent: list[Written] = []
         while waiting or unsent:
@@ -164,7 +165,7 @@ class Outbox:
             self._sent.popitem(last=False)
         self._coordinator.confirm([item.ticket.hold for item in sent], [item.deadline for item in sent])
         for item in sent:
-            self._mirror.pop(item.ticket.fire.key, None)
+            self._mirror.left(item.ticket.fire.key)
 
     def _lateness(self, ticket: Ticket) -> float | None:
         """Seconds after its time, jitter included, by the coordinator's clock; None where there is no such time: a
@@ -186,14 +187,14 @@ class Outbox:
         self._coordinator.drop([Drop(hold=hold, status=status, reason=reason) for hold, status, reason in drops])
         self.released = self.released or bool(self.line)
         for hold, _, _ in drops:
-            self._mirror.pop(hold.key, None)
+            self._mirror.left(hold.key)
 
     # -- the mirror --
 
     @property
     def mirror(self) -> tuple[Fire, ...]:
         """What is in the outbox as far as this process knows, for a coordinator that forgot."""
-        return tuple(self._mirror.values())
+        return self._mirror.items
 
     @property
     def line(self) -> tuple[Waiting, ...]:
@@ -203,13 +204,18 @@ class Outbox:
     def committed(self, fires: Iterable[Fire]) -> None:
         """Note fires that are in the outbox: this process just committed them, or has seen them there."""
         for fire in fires:
-            self._mirror[fire.key] = fire
+            self._mirror.add(fire.key, fire)
             self._turns.left(fire.key)
 
-    def saw(self, reply: SweepReply) -> None:
+    @property
+    def pages(self) -> int:
+        """How many pages of :data:`~.mirror.PAGE` outbox and line may have."""
+        return max(self._mirror.pages, self._turns.pages)
+
+    def saw(self, reply: SweepReply, page: int = 0) -> None:
         """Note what a sweep found, also in a time when nothing may be taken: memory may be lost again."""
-        self._mirror = {fire.key: fire for fire in reply.entries}
-        self._turns.saw(reply.line)
+        self._mirror.saw(page, ((fire.key, fire) for fire in reply.entries))
+        self._turns.saw(reply.line, page)
 
     # -- takeover --
 
@@ -318,7 +324,7 @@ class Outbox:
                 certain.update(key for key, proven in answers.items() if proven)
                 for key, proven in answers.items():
                     if not proven:
-                        self._mirror.pop(key, None)
+                        self._mirror.left(key)
         return [fire for fire in fires if fire.key in certain]
 
 

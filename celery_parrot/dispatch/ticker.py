@@ -17,6 +17,7 @@ from celery_parrot.dispatch.errands import Errands
 from celery_parrot.dispatch.health import Health
 from celery_parrot.dispatch.ledgers import Ledgers, SharedLedger, row_ledgers
 from celery_parrot.dispatch.limits import refuse_unkept
+from celery_parrot.dispatch.mirror import PAGE
 from celery_parrot.dispatch.outbox import Outbox
 from celery_parrot.dispatch.reaper import Reaper
 from celery_parrot.dispatch.routing import Router
@@ -90,6 +91,7 @@ class Ticker:
         self._beats: tuple[Beat, ...] = ()
         self._next_sweep = self._next_unrouted = clock.monotonic()
         self._woken = False
+        self._page = 0
         self._swept_at: datetime | None = None
         self._last_tick = clock.monotonic()
 
@@ -183,7 +185,7 @@ class Ticker:
 
     def _sweep(self) -> None:
         self._woken = False
-        reply = self._observe(lambda: self._coordinator.sweep(self._beat()))
+        reply = self._observe(lambda: self._coordinator.sweep(self._beat(), limit=PAGE))
         self._beats = reply.beats
         self._swept_at = reply.reading.now
         # A reading that contradicts the others is settled by the next one: soon.
@@ -191,8 +193,22 @@ class Ticker:
         self._next_sweep = self._clock.monotonic() + min(interval, self._until_orphans(reply))
         self._watch.skew(self._time.skew)
         self._outbox.saw(reply)
-        if not reply.reading.quiet:
-            self._outbox.swept(reply, self._time.now())
+        further = self._look_further()
+        for page in (reply, *further):
+            if not page.reading.quiet:
+                self._outbox.swept(page, self._time.now())
+
+    def _look_further(self) -> Sequence[SweepReply]:
+        """One more page of a long outbox or line, another with each sweep: what is not mirrored is lost with the
+        coordinator's memory."""
+        behind = self._outbox.pages - 1
+        if not behind:
+            return ()
+        self._page = 1 + self._page % behind
+        offset = self._page * PAGE
+        reply = self._observe(lambda: self._coordinator.sweep(self._beat(), offset=offset, limit=PAGE))
+        self._outbox.saw(reply, self._page)
+        return (reply,)
 
     def _glance(self) -> None:
         """Somebody's turn has come: find it among the oldest, without a look at all who wait behind it."""

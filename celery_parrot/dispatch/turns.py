@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from celery_parrot.dispatch.limits import in_words, is_kind, keeps_limits
+from celery_parrot.dispatch.mirror import Mirror
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.telling import Teller
 from celery_parrot.dispatch.writing import Ticket
@@ -50,20 +51,25 @@ class Turns:
         self._limits = coordinator if keeps_limits(coordinator) else None
         self._keeper = type(coordinator).__name__
         self._router, self._now, self._tell, self._unsendable = router, now, teller.tell, unsendable
-        self._line: dict[FireKey, Waiting] = {}
+        self._line: Mirror[Waiting] = Mirror()
 
     @property
     def line(self) -> tuple[Waiting, ...]:
         """Who waits, as far as this process knows."""
-        return tuple(self._line.values())
+        return self._line.items
 
-    def saw(self, line: Sequence[Waiting]) -> None:
-        """Note the line as a sweep found it."""
-        self._line = {waiting.fire.key: waiting for waiting in line}
+    @property
+    def pages(self) -> int:
+        """As :attr:`~.mirror.Mirror.pages`."""
+        return self._line.pages
+
+    def saw(self, line: Sequence[Waiting], page: int) -> None:
+        """Note a page of the line as a sweep found it."""
+        self._line.saw(page, ((waiting.fire.key, waiting) for waiting in line))
 
     def left(self, key: FireKey) -> None:
         """This one waits no more."""
-        self._line.pop(key, None)
+        self._line.left(key)
 
     def ask(self, tickets: Sequence[Ticket]) -> Asked:
         """Which of these may be sent. No fire needs a limit: nobody is asked. Else one round trip, in order of due
@@ -107,13 +113,14 @@ class Turns:
 
     def _waits(self, ticket: Ticket, reply: LimitReply) -> None:
         fire, now = ticket.fire, self._now()
-        self._line[fire.key] = Waiting(
+        waiting = Waiting(
             replace(fire, status=Status.WAITING),
             ticket.limits,
             since=now,
             until=(now if fire.recovered else fire.committed_at)
             + timedelta(seconds=self._router.patience(ticket.due.schedule)),
         )
+        self._line.add(fire.key, waiting)
         text = f"waits for {in_words(reply.limit)}{_held(reply)}"
         self._tell(events.FIRE_WAITING, logging.INFO, text, fire, **_fields(reply))
 

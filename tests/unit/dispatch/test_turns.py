@@ -11,6 +11,7 @@ import pytest
 
 from celery_parrot.coordination.memory import MemoryCoordinator
 from celery_parrot.dispatch.limits import Bounds
+from celery_parrot.dispatch.mirror import PAGE
 from celery_parrot.dispatch.ticker import TickSettings
 from celery_parrot.errors import ConfigurationError
 from celery_parrot.model import events
@@ -180,6 +181,23 @@ def test_a_woken_beat_does_not_look_at_all_who_wait(rig: Rig) -> None:
     assert seen == [50]
     assert len(beat.sent) == 2
     assert len(beat.ticker._outbox.line) == 68
+
+
+def test_who_stands_behind_a_thousand_others_is_remembered_too(rig: Rig) -> None:
+    others = PAGE + 50
+    beat = _beat(rig, "B1", *[every(60, f"s{n:04}", exclusion_group="gpu") for n in range(1 + others)])
+    rig.clock.advance(60)
+    beat.run(1.0)
+    rig.clock.advance(59)
+    beat.run(3.0)
+    before = wire_of(beat).calls.count("sweep")
+    beat.run(3.0)
+    assert wire_of(beat).calls.count("sweep") in (before + 6, before + 8)  # two pages a second
+    assert len(beat.ticker._outbox.line) == others
+    rig.coordinator.flush()
+    beat.run(1.0)
+    look = Beat(owner="other", host="h", pid=1, version="1", started=rig.clock.now(), seen=rig.clock.now())
+    assert len(rig.coordinator.client().sweep(look, limit=2 * PAGE).line) == others
 
 
 def test_more_in_the_outbox_than_a_glance_shows_is_looked_at_whole_at_once(rig: Rig) -> None:
