@@ -14,12 +14,17 @@ from celery_parrot.coordination.memory import MemoryCoordinator
 from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import FireKey, Namespace, Origin, Status
 from celery_parrot.model.plan import NotFired, Plan, PlannedFire
+from celery_parrot.model.schedule import TELLS_ALL
 from celery_parrot.model.state import Beat
 from celery_parrot.protocols import (
     SLOTS,
+    About,
     Busy,
+    CallbackReport,
     Carried,
     Delivery,
+    DeliveryReport,
+    DeliveryStatus,
     Drop,
     Hold,
     Lease,
@@ -28,6 +33,7 @@ from celery_parrot.protocols import (
     Mark,
     Memory,
     Outcome,
+    Parcel,
     Progress,
     Reading,
     Registration,
@@ -57,7 +63,9 @@ LIMITS = (
     Limit(SLOTS, 2),
     Limit(SLOTS, 2),
 )
-LOOKS = ("claims", "run_states", "beats", "fires", "uncarried", "holds", "limits")
+LOOKS = ("claims", "run_states", "beats", "fires", "uncarried", "holds", "limits", "parcels")
+TELLS = ((), ("success",), ("failure", "missed"), TELLS_ALL)
+ERRORS = (None, "E: e", "  ValueError: " + "ü\U0001f99c" * 120, "Ünï " * 50)
 
 
 class SetClock:
@@ -142,6 +150,7 @@ class Player:
         self._marks = dict.fromkeys(SCHEDULES, base)
         self.outbox: Sequence[Any] = ()
         self.line: Sequence[Waiting] = ()
+        self.queue: Sequence[Parcel] = ()
         self._prepared: tuple[Sequence[Plan], str, str] = ((), "b1", "k")
 
     def due(self, n: int) -> datetime:
@@ -211,6 +220,7 @@ class Player:
             not_fired=self._pick(((), (missed,))),
             max_fires=self._pick((None, 3)),
             recover=self._pick((True, False)),
+            tells=self._pick(TELLS),
         )
 
     def row_plan(self) -> Plan:
@@ -222,10 +232,49 @@ class Player:
             lease=Lease(self.key(), self._pick(TOKENS)),
             status=self._pick(ENDS),
             output=self._pick((None, "42")),
-            error=self._pick((None, "E: e")),
+            error=self._pick(ERRORS),
+            traceback=self._pick((None, "Traceback: …")),
             counted=self._pick((True, False)),
             deadline=self._pick((None, None, self._base, self._base + timedelta(hours=2))),
         )
+
+    def report(self, pair: Pair) -> DeliveryReport:
+        """Of any fire, whatever it came to; its parcel need not have been queued."""
+        key, about = self.key(), self._pick(tuple(About))
+        fire_id = pair.memory.namespace.fire_id(key)
+        one = CallbackReport(
+            callback="c", status=self._pick(tuple(DeliveryStatus)), error="E: e", at=self._base, tries=1
+        )
+        return DeliveryReport(
+            parcel_id=f"{fire_id}:{about}",
+            fire_id=fire_id,
+            key=key,
+            about=about,
+            status=self._pick(tuple(DeliveryStatus)),
+            callbacks=self._pick(((), (one,), (one, one))),
+            tries=self._random.randint(1, 3),
+        )
+
+    def parcel(self, pair: Pair) -> Parcel:
+        """What a database decided."""
+        key, about = self.key(), self._pick((About.MISSED, About.ALERT))
+        fire_id = pair.memory.namespace.fire_id(key)
+        return Parcel(
+            id=f"{fire_id}:{about}",
+            fire_id=fire_id,
+            key=key,
+            name=key.schedule_id,
+            about=about,
+            queued_at=self._base,
+            status=self._pick((Status.MISSED, Status.ERROR)),
+            error=self._pick(ERRORS),
+            until=self._pick((None, self.due(9))),
+            failing_since=self._pick((None, self.due(1))),
+        )
+
+    def ids(self) -> list[str]:
+        """Of parcels that there are, mostly."""
+        return [self._pick(self.queue).id for _ in range(3)] if self.queue else ["unknown"]
 
     def registration(self) -> Registration:
         initial = self._pick((None, self._base, self.due(2)))
@@ -248,7 +297,7 @@ class Player:
         )
 
     def step(self, pair: Pair) -> None:
-        kind = self._random.randrange(35)
+        kind = self._random.randrange(41)
         if kind == 0:
             registrations = [self.registration(), self.registration()]
             self.learn(pair.both(f"register {registrations}", lambda c: c.register(registrations)))
@@ -307,10 +356,32 @@ class Player:
         elif kind == 33:
             keys = [self.key()]
             pair.both(f"free {keys}", lambda c: c.free(keys, "by hand"))
+        elif kind in (34, 35, 36, 37, 38):
+            self._tell(pair)
         elif self._random.random() < 0.3:
             self._disturb(pair)
         else:
             self._move(pair)
+
+    def _tell(self, pair: Pair) -> None:
+        what, owner, ids = (
+            self._pick(("take", "sent", "queue", "report", "report", "page")),
+            self._pick(BEATS),
+            self.ids(),
+        )
+        if what == "take":
+            pair.both(f"take_parcels {owner} {ids}", lambda c: c.take_parcels(owner, ids))
+        elif what == "sent":
+            pair.both(f"parcels_sent {ids[:1]}", lambda c: c.parcels_sent(ids[:1]))
+        elif what == "queue":
+            parcels = [self.parcel(pair), self.parcel(pair)]
+            pair.both(f"queue_parcels {parcels}", lambda c: c.queue_parcels(parcels))
+        elif what == "report":
+            reports = [self.report(pair) for _ in range(6)]
+            pair.both(f"report {reports}", lambda c: c.report(reports))
+        else:
+            limit, after = self._pick((1, 3, 100)), self._pick(("", *ids))
+            pair.both(f"parcels {owner} {limit} {after}", lambda c: c.parcels(owner, limit, after))
 
     def _carry(self, pair: Pair) -> None:
         some = self._pick((*SCHEDULES, *ROWS))
@@ -354,6 +425,8 @@ class Player:
         pair.both("beats", lambda c: c.beats())
         pair.both("uncarried", _uncarried)
         pair.both("limits", lambda c: c.limits())
+        for owner in BEATS:
+            self.queue = pair.both("parcels", lambda c, owner=owner: c.parcels(owner, 1000))  # type: ignore[misc]
         pair.both("holds", lambda c: [c.holds([name]) for name in (*SCHEDULES, "r")])
         for name in (*SCHEDULES, *ROWS):
             pair.both("fires", lambda c, name=name: c.fires(name))  # type: ignore[misc]
