@@ -12,6 +12,7 @@ from typing import Any
 import redis
 
 from tests.chaos.journal import Due, Journal
+from tests.chaos.ledger import in_redis, open_ledger
 from tests.support.procs import Proc, Procs
 from tests.support.waiting import stays, wait_until, wall_clock
 
@@ -61,6 +62,7 @@ class Bench:
     ) -> None:
         """What every process of this experiment is told; each may be told otherwise when it is started.
 
+        :param coordinator: URL of a Redis server, or of a database that has the tables.
         :param ticks: how many schedules s-000, s-001, ... of ``every`` seconds.
         :param entries: further ones, as in ``beat_schedule``.
         :param conf: Celery settings.
@@ -68,7 +70,12 @@ class Bench:
         self._servers = Servers(broker, coordinator)
         self.name, self.every = name, every
         self._names = (*(f"s-{number:03}" for number in range(ticks)),)
-        conf = {"parrot_redis_url": coordinator, "parrot_name": name, **conf}
+        agree = (
+            {"parrot_redis_url": coordinator}
+            if in_redis(coordinator)
+            else {"parrot_coordination": "db", "parrot_database_url": coordinator}
+        )
+        conf = {**agree, "parrot_name": name, **conf}
         self._environment = {
             "CHAOS_BROKER": broker,
             "CHAOS_JOURNAL": self._journal_url,
@@ -111,15 +118,19 @@ class Bench:
         return self.procs.worker(APP, *arguments, concurrency=concurrency, level=level, env=environment, name=name)
 
     def wait_ready(self, *procs: Proc) -> None:
-        """Wait until each of them beats, as the hash ``beats`` says."""
+        """Wait until each of them beats, as the coordinator says."""
         for proc in procs:
             pids = lambda proc=proc: self.beats() & {proc.pid, *(child.pid for child in proc.children())}  # noqa: E731
-            wait_until(pids, f"{proc.name} to be in the hash of beats", PATIENCE, interval=0.1, explain=proc.tail)
+            wait_until(pids, f"{proc.name} to be among the beats", PATIENCE, interval=0.1, explain=proc.tail)
 
     def beats(self, name: str = "") -> set[int]:
         """The pids of all beats that the coordinator knows."""
         assert self._servers is not None
-        with redis.Redis.from_url(self._servers.coordinator, socket_timeout=5) as client:
+        url = self._servers.coordinator
+        if not in_redis(url):
+            with open_ledger(url, name or self.name) as ledger:
+                return {beat.pid for beat in ledger.beats()}
+        with redis.Redis.from_url(url, socket_timeout=5) as client:
             known: Any = client.hvals(f"parrot:scheduler:{name or self.name}:beats")
         return {int(json.loads(value)["pid"]) for value in known}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,13 +13,36 @@ import pytest
 
 from celery_parrot.model.fire import FireRecord, Status
 from celery_parrot.protocols import IN_FLIGHT_SKIP_OUTPUT_KEY
+from celery_parrot.stores.sql import upgrade
 from tests.chaos.journal import Run, quantile, show
 from tests.chaos.lab import PATIENCE, Lab
-from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import wait_until, wall_clock
 
 LEASE = 3.0
 GROUP = "gpu"
+
+#: The long form asks a database too.
+LONG_DB = pytest.mark.parametrize("servers", ["redis", pytest.param("db", marks=pytest.mark.long_form)], indirect=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What the processes of a test meet at: one Redis for both, or RabbitMQ and PostgreSQL and no Redis."""
+
+    kind: str
+    broker: str
+    coordinator: str
+
+
+@pytest.fixture(params=["redis", "db"])
+def servers(request: pytest.FixtureRequest) -> Where:
+    """Servers of the test's own."""
+    if request.param == "redis":
+        url = request.getfixturevalue("private_redis").url()
+        return Where("redis", url, url)
+    database = request.getfixturevalue("postgresql_url")
+    upgrade(database)
+    return Where("db", request.getfixturevalue("rabbitmq_url"), database)
 
 
 def kinds(count: int, **more: Any) -> dict[str, dict[str, Any]]:
@@ -63,26 +87,24 @@ def check_order(found: Sequence[tuple[Run, float]], history: Mapping[tuple[str, 
     return sum(1 for run, _ in found if history[run.due].waited_from is not None)
 
 
-@pytest.mark.timeout(240)
-def test_six_kinds_in_one_group_take_turns(
-    lab: Lab, private_redis: PrivateRedis, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.timeout(600)
+def test_six_kinds_in_one_group_take_turns(lab: Lab, servers: Where, full: bool) -> None:
     """Two beats, one of which is killed on the way, and two workers with one slot each. A waiting fire takes no slot:
     other schedules run on time while the line grows."""
-    fires = 500 if request.config.getoption("--full") else 100
-    url = private_redis.url()
+    fires = 500 if full else {"redis": 100, "db": 60}[servers.kind]
     call = {"schedule": 0.5, "target": "target", "kwargs": {"seconds": 0.1}}
     entries = {f"turn-{n}": {"kind": f"k{n}", **call} for n in range(6)}
     names = list(entries)
     lab.set_up(
-        url, url, ticks=2, entries=entries, parrot_kinds=kinds(6), parrot_lease_ttl=LEASE, worker_prefetch_multiplier=1
-    )
+        servers.broker, servers.coordinator, ticks=2, entries=entries, parrot_kinds=kinds(6), parrot_lease_ttl=LEASE,
+        worker_prefetch_multiplier=1,
+    )  # fmt: skip
     beats = lab.beat(), lab.beat()
     workers = lab.worker(concurrency=1), lab.worker(concurrency=1)
     lab.wait_ready(*beats)
 
     def ran(count: int) -> None:
-        wait_until(lambda: len(spans(lab, names)) >= count, f"{count} turns", PATIENCE * 2, explain=lab.explain)
+        wait_until(lambda: len(spans(lab, names)) >= count, f"{count} turns", PATIENCE * 4, explain=lab.explain)
 
     ran(fires // 2)
     beats[0].kill_group()
@@ -107,17 +129,17 @@ def test_six_kinds_in_one_group_take_turns(
     assert behind > 2.0, "the line must have been longer than that"
     assert any(run.started > died for run, _ in found)
     lab.say(
-        f"six kinds in one group: {len(found)} turns, {stood} of them waited, at most {behind:.1f} s; "
+        f"six kinds in one group ({servers.kind}): {len(found)} turns, {stood} of them waited, at most {behind:.1f} s; "
         f"hand-over p50 {quantile(hand_over, 0.5) * 1000:.0f} ms, p99 {quantile(hand_over, 0.99) * 1000:.0f} ms, "
         f"max {hand_over[-1] * 1000:.0f} ms (a beat was killed); others late at most {late[-1]:.2f} s"
     )
 
 
+@LONG_DB
 @pytest.mark.timeout(120)
-def test_the_worker_that_holds_a_group_is_killed(lab: Lab, private_redis: PrivateRedis) -> None:
+def test_the_worker_that_holds_a_group_is_killed(lab: Lab, servers: Where) -> None:
     """Its fire is abandoned and the next in line starts within lease and tick; one with less patience had given up
     before, without having run."""
-    url = private_redis.url()
     start = wall_clock() + 8.0
     entries = {
         "first": once("k0", start, 60.0),
@@ -126,8 +148,8 @@ def test_the_worker_that_holds_a_group_is_killed(lab: Lab, private_redis: Privat
     }
     hasty = {"task": "chaos.turn", "exclusion_group": GROUP, "reap_after": 2.0}
     lab.set_up(
-        url, url, entries=entries, parrot_kinds={**kinds(2), "hasty": hasty}, parrot_lease_ttl=LEASE,
-        parrot_reap_margin=0.5, worker_prefetch_multiplier=1,
+        servers.broker, servers.coordinator, entries=entries, parrot_kinds={**kinds(2), "hasty": hasty},
+        parrot_lease_ttl=LEASE, parrot_reap_margin=0.5, worker_prefetch_multiplier=1,
     )  # fmt: skip
     beats = lab.beat(), lab.beat()
     victim, heir = lab.worker(concurrency=1), lab.worker(concurrency=1)
@@ -151,17 +173,20 @@ def test_the_worker_that_holds_a_group_is_killed(lab: Lab, private_redis: Privat
     assert (lost.status, lost.reason) == (Status.ABANDONED, "worker lost")
     lab.wait_for_success([second.due])
     assert lab.journal.of("impatient") == []
-    lab.say(f"the worker that holds a group is killed: the next started {after:.1f} s later, lease {LEASE:g} s")
+    lab.say(
+        f"the worker that holds a group is killed ({servers.kind}): the next started {after:.1f} s later, "
+        f"lease {LEASE:g} s"
+    )
     lab.stays_alive(*beats, heir)
 
 
+@LONG_DB
 @pytest.mark.timeout(120)
-def test_a_kind_that_is_in_flight_skips(lab: Lab, private_redis: PrivateRedis) -> None:
+def test_a_kind_that_is_in_flight_skips(lab: Lab, servers: Where) -> None:
     """Due each second, busy for three: one at any time, the rest recorded as successes that did nothing."""
-    url = private_redis.url()
     entries = {"busy": {"schedule": 1.0, "kind": "single", "target": "target", "kwargs": {"seconds": 3.0}}}
     single = {"single": {"task": "chaos.turn", "max_in_flight": 1}}
-    lab.set_up(url, url, entries=entries, parrot_kinds=single)
+    lab.set_up(servers.broker, servers.coordinator, entries=entries, parrot_kinds=single)
     beats = lab.beat(), lab.beat()
     lab.worker(), lab.worker()
     lab.wait_ready(*beats)
