@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from celery_parrot.dispatch.limits import Bounds
 from celery_parrot.model.fire import FireKey, Origin, Status
 from celery_parrot.model.schedule import Kind
+from celery_parrot.model.state import Beat
 from celery_parrot.protocols import NEVER_STARTED, Limits, Progress
 from celery_parrot.protocols.demands import Demand, Demands
 from tests.unit.client.why_world import Night, at, defined
@@ -405,4 +409,47 @@ def test_another_beat_sent_what_the_first_had_claimed() -> None:
         "broker had "
         "not taken it.",
         "It was sent to queue reports at 03:00:03, 3 s later.",
+    ]
+
+
+def test_the_page_shows_what_is_told() -> None:
+    """Word by word: docs/why.md."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "why.md").read_text("utf-8")
+    etl = defined("etl", config={"hour": 2, "minute": 59}, exclusion_group="gpu")
+    night = Night(defined(exclusion_group="gpu"), etl, zone="Europe/Madrid")
+    night.until("02:59:01")
+    night.starts("02:59", "etl")
+    night.until("03:02", leases=[("etl", "02:59")])
+    night.ends("02:59", name="etl")
+    night.until("03:02:05")
+    night.starts()
+    night.ends(output="42 rows")
+    paused = Night()
+    paused.client.pause("nightly", "stocktaking", "ann")
+    paused.until("03:01")
+    assert re.findall(r"```console\n\$ .*\n((?s:.*?))\n```", page) == [str(night.why()), str(paused.why())]
+
+
+def test_a_beat_that_cannot_read_the_store() -> None:
+    night = Night()
+    night.clock.move_to(at("03:00:30"))
+    web = Beat(
+        owner="x", host="web-2", pid=7, version="1", started=at("02:00"), seen=at("02:00"), failing={"code": 40.0}
+    )
+    night.coordinator.sweep(web)
+    assert night.told() == [
+        due("has not run: its beats cannot reach what they need."),
+        "Beat web-2 (process 7) has not been able to read the code store for 40 s.",
+    ]
+
+
+def test_it_waits_for_the_fire_before_it() -> None:
+    """An overlap that is buffered is a wait for itself."""
+    night = Night(defined("n", "interval", {"minutes": 1}, overlap="buffer_one"))
+    night.until("02:59:01")
+    night.starts("02:59", "n")
+    night.until("03:00:30", leases=[("n", "02:59")])
+    assert night.told("n")[2:4] == [
+        "It has been standing in line for the fire before it to end since 03:00:00 (30 s).",
+        "n (due 02:59:00) holds it, running on celery@w1 since 02:59:01 (1 min 29 s).",
     ]
