@@ -85,7 +85,7 @@ def _summary(state: Backfill, zone: tzinfo, stopped: bool) -> None:
             click.echo(instant(at, zone))
         click.echo(_plan(state))
         return
-    if state.end is None or not state.due_times:
+    if not state.due_times:
         click.echo(_plan(state))
         return
     left = [f"{state.left_out} fired meanwhile"] if state.left_out else []
@@ -125,9 +125,9 @@ class _Lines:
         self._ended = -1
 
     def __call__(self, state: Backfill) -> None:
-        if self._ended < 0:
+        if self._ended < 0 and state.due_times:  # else that is all there is to say in the end
             click.echo(_plan(state))
-            self._ended = 0
+        self._ended = max(self._ended, 0)
         if state.ended != self._ended:
             self._ended = state.ended
             click.echo(f"{state.ended} of {len(state.due_times)} ended, {len(state.active)} on their way")
