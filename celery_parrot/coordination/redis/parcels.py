@@ -19,9 +19,19 @@ class ParcelCalls(Calls):
         self._batch("queue_parcels", "parcels", parcels, _parcel_out)
 
     def parcels(self, owner: str, limit: int, after: str = "") -> Sequence[Parcel]:
-        _, found = self._call("parcels", {"owner": owner, "limit": max(limit, 0), "after": after})
-        read = (answers.whole(partial(_parcel_in, raw), self._faults.report, "parcels") for raw in found)
-        return [parcel for parcel in read if parcel is not None]
+        found: list[Parcel] = []
+        while True:  # what cannot be read makes no page shorter
+            wanted = max(limit - len(found), 0)
+            _, told = self._call("parcels", {"owner": owner, "limit": wanted, "after": after})
+            read = [self._parcel_in(raw) for raw in told]
+            found += (parcel for parcel in read if parcel is not None)
+            if len(read) < wanted or None not in read:
+                return found
+            after = codec.load(told[-1])["id"]
+
+    def _parcel_in(self, raw: bytes) -> Parcel | None:
+        body = codec.load(codec.text(raw))
+        return answers.whole(partial(Parcel.from_json, body), self._faults.report, "parcels", body["id"])
 
     def take_parcels(self, owner: str, ids: Sequence[str]) -> Sequence[bool]:
         return self._flags("take_parcels", "ids", ids, str, owner=owner)
@@ -36,10 +46,6 @@ class ParcelCalls(Calls):
 def _parcel_out(parcel: Parcel) -> dict[str, Any]:
     moments = {name: getattr(parcel, name) for name in parcel.__slots__ if isinstance(getattr(parcel, name), datetime)}
     return parcel.to_json() | {name: codec.iso(moment) for name, moment in moments.items()}
-
-
-def _parcel_in(raw: bytes) -> Parcel:
-    return Parcel.from_json(codec.load(codec.text(raw)))
 
 
 def _report_out(report: DeliveryReport) -> dict[str, Any]:

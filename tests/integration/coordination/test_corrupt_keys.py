@@ -199,7 +199,8 @@ def test_a_counter_that_is_no_number_ends_no_fire(
 def test_every_field_of_a_run_state_may_be_rubbish(scene: Scene, faults: list[str], redis_client: Any) -> None:
     scene.register()
     scene.register("b")
-    fields = ("last_due", "last_run", "last_error_at", "last_result_at", "run_count", "auto_count")
+    fields = ["last_due", "last_run", "last_error_at", "last_result_at", "run_count", "auto_count"]
+    fields += ["failing_since", "last_delivery_at", "last_callbacks"]
     redis_client.hset(key("state:a"), mapping=dict.fromkeys(fields, "\xff rubbish"))
     wrong_type("state:c")(redis_client)
     found = scene.c.run_states(["a", "b", "c"])

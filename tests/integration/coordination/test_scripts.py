@@ -15,6 +15,10 @@ from celery_parrot.model.fire import Namespace, Status
 from celery_parrot.model.plan import NotFired
 from celery_parrot.protocols import (
     SLOTS,
+    About,
+    CallbackReport,
+    DeliveryReport,
+    DeliveryStatus,
     Drop,
     Lease,
     Limit,
@@ -64,6 +68,7 @@ def live(scene: Scene) -> None:
     c.holds(["a"])
     c.release([Release(schedule_id="a", name="a", kind="task", expected_mark=scene.due(7), new_mark=scene.due(8))])
     limits(scene)
+    parcels(scene)
     seen = c.sweep(scene.beat("b3"))
     c.remember(Memory(outbox=seen.entries, line=seen.line))
     c.remember_running([Running(delivery=scene.delivery(7, "t7"), started_at=scene.base)])
@@ -88,6 +93,25 @@ def limits(scene: Scene) -> None:
     scene.start(23, "t23", silent_after=60)
     assert [(len(state.holders), len(state.waiting)) for state in c.limits()] == [(2, 1), (2, 1)]
     c.reap(holding=True)
+
+
+def parcels(scene: Scene) -> None:
+    """Three failures, told of, and what a database decided; one parcel is sent, one taken."""
+    c: Any = scene.c
+    scene.commit(31, 32, 33, mark=24, tells=("failure",))
+    c.confirm([scene.hold(n) for n in (31, 32, 33)])
+    for n in (31, 32, 33):
+        scene.start(n, f"t{n}")
+        scene.finish(n, f"t{n}", Status.ERROR, error="E: e")
+    alert, first, *_ = sorted(c.parcels("b3", 10), key=lambda one: one.about)
+    assert (alert.about, alert.failures, first.about) == (About.ALERT, 3, About.FAILURE)
+    c.queue_parcels([replace(first, id="owed:missed", about=About.MISSED)])
+    assert c.take_parcels("b3", [alert.id, first.id]) == [True, True]
+    c.parcels_sent([first.id])
+    report = CallbackReport(callback="c", status=DeliveryStatus.DELIVERED)
+    given = {"parcel_id": first.id, "fire_id": first.fire_id, "key": first.key, "about": first.about}
+    c.report([DeliveryReport(status=DeliveryStatus.DELIVERED, callbacks=(report,), **given)])
+    c.release([Release(schedule_id="a", name="a", kind="task", expected_mark=scene.due(33), new_mark=scene.due(33))])
 
 
 def test_scripts_survive_a_script_flush(redis_url: str, redis_client: Any) -> None:
@@ -125,16 +149,19 @@ def test_every_key_is_named_as_documented_and_none_stays_for_ever(redis_url: str
     assert {key for key in keys if not key.startswith(prefix)} == set()
     fixed = {"coordinator", "pending", "leases", "beats", "seen", "state:a", "fires:a", "fires:stray"}
     fixed |= {"fires:row", "proofs", "carry", "uncarried", "silent", "sent"}
+    fixed |= {"parcels", "parcels:queue", "parcels:taken"}
     fixed |= {f"limits:{name}" for name in ("line", "until", "sent", "reserved", "names", "capacities", "state")}
     fixed |= {f"limits:{what}:{name}" for what in ("holders", "waiting") for name in ("group:gpu", "slots")}
     names = {key.removeprefix(prefix) for key in keys}
-    assert {name for name in names if not name.startswith("fire:")} == fixed
+    assert {name for name in names if not name.startswith(("fire:", "parcel:"))} == fixed
+    (sent,) = (name for name in names if name.startswith("parcel:"))
+    assert 0 < redis_client.ttl(f"{prefix}{sent}") <= 86400
     assert f"fire:a:{due}" in names
     assert redis_client.type(f"{prefix}fire:a:{due}") == "string"
     assert 0 < redis_client.ttl(f"{prefix}fire:a:{due}") <= 86400
     assert '"owner":"b1"' in redis_client.get(f"{prefix}fire:a:{due}")
     assert set(redis_client.hkeys(f"{prefix}beats")) == {"b2", "b3"}
-    assert redis_client.hget(f"{prefix}state:a", "run_count") == "5"
+    assert redis_client.hget(f"{prefix}state:a", "run_count") == "8"
     coordinator.close()
 
 

@@ -19,6 +19,9 @@ local function sound_parcel(id, raw)
       bad('parcels', id, 'has no text as ' .. field)
     end
   end
+  if parcel.id ~= id then
+    bad('parcels', id, 'is another parcel')
+  end
   for _, field in ipairs(MOMENTS_OF) do
     local moment = parcel[field]
     if moment and moment ~= cjson.null and not (type(moment) == 'string' and is_moment(moment)) then
