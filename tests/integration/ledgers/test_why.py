@@ -15,6 +15,7 @@ from celery_parrot.model.schedule import Policy, Schedule
 from celery_parrot.protocols import Delivery, Lease, Outcome, Written
 from celery_parrot.stores.memory import CodeStore
 from tests.integration.ledgers.scene import KINDS, OnRedis, hourly, settle
+from tests.integration.stores_redis.server import StoreServer
 
 GPU = Policy(exclusion_group="gpu")
 _VARIES = (
@@ -144,3 +145,19 @@ def test_of_a_deleted_one_by_its_id(scene: OnRedis) -> None:
     )
     with pytest.raises(ScheduleNotFound):
         client.why("nightly")
+
+
+def test_superseded_by_an_edit(server: StoreServer) -> None:
+    """The due time of the schedule as it was is told by its entry, with what the edit did to it."""
+    scene = OnRedis("redis", server, None)  # the clock of a database cannot be moved: no edit of rows comes after it
+    made = added(scene, "nightly")
+    client = client_of(scene)
+    settle(scene.beat())
+    due_at = client.why("nightly").due_at
+    assert due_at is not None
+    scene.advance(31)
+    client.update("nightly", schedule_config={"seconds": 7200, "offset": made.schedule_config["offset"]})
+    scene.run(2)
+    assert told(client, "nightly", at=due_at)[-1].startswith(
+        "At TIME its schedule was edited or enabled anew, before a beat"
+    )
