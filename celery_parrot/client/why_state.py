@@ -44,6 +44,8 @@ def _held(facts: Facts, words: Words) -> tuple[str, str] | None:
     since = f" {words.since(facts.held.at)}" if facts.held is not None and facts.held.at is not None else ""
     if state.disabled_by == "failures":
         failed = f"after {counted(state.consecutive_failures, 'failure')} in a row"
+        if state.failing_since is not None:
+            failed += f", the first at {words.at(state.failing_since)}"
         when = f", {words.distance(state.last_error_at)}" if state.last_error_at is not None else ""
         last = f" {sentence(f'The last error{when}: {line(state.last_error)}')}" if state.last_error else ""
         return "disabled", f"It has been disabled{since}, {failed}.{last} Once its cause is mended, resume it."

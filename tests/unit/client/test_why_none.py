@@ -136,7 +136,8 @@ def test_disabled_by_failures_with_the_last_error() -> None:
     night.until("03:00:01")
     assert night.told("n", "03:00:00") == [
         due("has not run: failures have disabled it.", "n"),
-        "It has been disabled since 02:59:00 (1 min 1 s), after 3 failures in a row. The last error, 1 min 1 s ago: "
+        "It has been disabled since 02:59:00 (1 min 1 s), after 3 failures in a row, the first at 02:58:20. The "
+        "last error, 1 min 1 s ago: "
         "OSError: disk full. Once its cause is mended, resume it.",
     ]
 
