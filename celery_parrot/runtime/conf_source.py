@@ -145,12 +145,10 @@ def number(key: str, value: object, *, zero: bool = False) -> float:
     """``value`` as a number above 0 (from 0 on with ``zero``) and at most :data:`MOST`. Raises ConfigurationError
     naming ``key``."""
     found: float | None = None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(value)
-    elif isinstance(value, str):
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
         try:
             found = float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             found = None
     least = "of at least 0" if zero else "above 0"
     if found is None or not math.isfinite(found) or found < 0 or (found == 0 and not zero):

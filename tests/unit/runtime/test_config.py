@@ -190,6 +190,7 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
     ({"timezone": "Europe/Madird"}, "timezone", "no time zone", "IANA"),
     ({"parrot_fire_lock_ttl": 1e18}, "parrot_fire_lock_ttl", "at most 1,000,000,000", "smaller"),
     ({"parrot_on_time": 1e300}, "parrot_on_time", "at most 1,000,000,000", "smaller"),
+    ({"parrot_max_concurrent": 10**400}, "parrot_max_concurrent", "must be a number", "Set a number"),
     ({"parrot_history_days": 1e8}, "parrot_history_days", "at most 36,500 days", "fewer"),
     ({"parrot_sync_interval": 3}, "parrot_sync_interval", "taken for dead", "below 3"),
     ({"parrot_sync_interval": True}, "parrot_sync_interval", "number", "Set"),
