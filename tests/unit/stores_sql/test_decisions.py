@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -16,7 +17,8 @@ from celery_parrot.planning import following, just_before, sending_at, trigger_o
 from celery_parrot.protocols.ledger import Carried
 from celery_parrot.stores.sql.advance import _State, judge
 from celery_parrot.stores.sql.marks import OLDEST_CREATION, initial_mark, undecided
-from celery_parrot.stores.sql.record import ends, in_flight_skip, supersedes
+from celery_parrot.stores.sql.outcomes import in_flight_skip
+from celery_parrot.stores.sql.record import ends, supersedes
 from celery_parrot.stores.sql.triggers import create_triggers, trigger_names
 from celery_parrot.testing.conformance.schedule_store import make
 
@@ -140,7 +142,13 @@ def kept(status: Status, serial: int, attempt: int = 1) -> dict[str, Any]:
         "committed_at": NOW,
         "late_result": None,
         "sent_at": None,
+        "delivery": json.dumps({"success": noted("retrying", 2)}),
     }
+
+
+def noted(status: str, tries: int) -> dict[str, Any]:
+    """What is told of a delivery."""
+    return {"status": status, "tries": tries}
 
 
 @pytest.mark.parametrize(
@@ -159,6 +167,11 @@ def kept(status: Status, serial: int, attempt: int = 1) -> dict[str, Any]:
         (kept(Status.RUNNING, 3, attempt=2), told(Status.ABANDONED, 9, attempt=1), False),
         (kept(Status.ABANDONED, 3), told(Status.ABANDONED, 4, late_result="x"), True),
         (kept(Status.ABANDONED, 3), told(Status.ABANDONED, 4), False),
+        (kept(Status.SUCCESS, 3), told(Status.SUCCESS, 4, delivery={"success": noted("retrying", 2)}), False),
+        (kept(Status.SUCCESS, 3), told(Status.SUCCESS, 4, delivery={"success": noted("retrying", 1)}), False),
+        (kept(Status.SUCCESS, 3), told(Status.SUCCESS, 4, delivery={"success": noted("delivered", 3)}), True),
+        (kept(Status.SUCCESS, 3), told(Status.SUCCESS, 4, delivery={"alert": noted("retrying", 1)}), True),
+        (kept(Status.SUCCESS, 3), told(Status.ERROR, 4, delivery={"success": noted("delivered", 3)}), False),
     ],
 )
 def test_what_is_news(row: dict[str, Any] | None, item: Carried, news: bool) -> None:
