@@ -89,8 +89,26 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None, *, bounded: 
             f"its driver is not installed ({error})",
             f"Install celery-parrot[{extra}].",
         ) from None
+    refuse_autocommit(engine)
     event.listen(engine, "connect", _first_statements(engine.dialect.name, bounded))
     return engine
+
+
+def refuse_autocommit(engine: Engine) -> None:
+    """Where each statement stands alone nothing is decided once, whoever asks at the same time.
+
+    :raises ConfigurationError: for an engine whose connections begin no transaction.
+    """
+    given = engine.get_execution_options().get("isolation_level")
+    if given is None:  # SQLAlchemy shows no other way to what an engine was made with
+        given = getattr(engine.dialect, "_on_connect_isolation_level", None)
+    if str(given).upper().replace("_", " ") == "AUTOCOMMIT":
+        raise ConfigurationError(
+            "parrot_database_options",
+            {"isolation_level": given},
+            "leaves each statement without a transaction, so that fires could be sent twice",
+            "Leave it out, or use READ COMMITTED.",
+        )
 
 
 def _connect_args(url: URL, bounded: bool) -> dict[str, Any]:
@@ -172,6 +190,8 @@ class Database:
         self, target: str | Engine, clock: Clock, *, schema: str | None = None, options: Mapping[str, Any] | None = None
     ) -> None:
         self._own = isinstance(target, str)
+        if isinstance(target, Engine):
+            refuse_autocommit(target)
         self.engine = make_engine(target, options) if isinstance(target, str) else target
         self.schema, self.clock = schema, clock
         self.dialect = self.engine.dialect.name

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, Engine, event, exc
 
 from celery_parrot.clock import Clock
-from celery_parrot.database.engine import UNREACHABLE, in_the_way, make_engine, masked, unreachable
+from celery_parrot.database.engine import UNREACHABLE, in_the_way, make_engine, masked, refuse_autocommit, unreachable
 from celery_parrot.database.types import MYSQL, POSTGRESQL, SQLITE
 from celery_parrot.errors import Unreachable
 
@@ -119,6 +119,7 @@ class Link:
 
     def _make(self) -> Engine:
         if not isinstance(self._target, str):
+            refuse_autocommit(self._target)
             engine = self._target
         else:
             # No ping before each call: one that meets a dead connection is made again on a new one.

@@ -6,11 +6,14 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from sqlalchemy import exc
+from sqlalchemy import create_engine, exc
 
+from celery_parrot.coordination.sql import SqlCoordinator
 from celery_parrot.database import engine
-from celery_parrot.database.engine import make_engine
+from celery_parrot.database.engine import Database, make_engine
 from celery_parrot.errors import ConfigurationError
+from celery_parrot.model.fire import Namespace
+from celery_parrot.testing import FakeClock
 
 
 @pytest.mark.parametrize("url", ["postgresql:u:s3cret@h", "postgresql://u:s3cret@h:port/db"])
@@ -38,3 +41,21 @@ def test_an_option_that_nobody_knows() -> None:
     assert caught.value.key == "parrot_database_options"
     assert "'pool_sise'" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"isolation_level": "AUTOCOMMIT"},
+        {"isolation_level": "autocommit"},
+        {"execution_options": {"isolation_level": "AUTOCOMMIT"}},
+    ],
+)
+def test_without_transactions_nothing_is_decided_once(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make_engine("sqlite://", options)
+    assert (caught.value.key, caught.value.value) == ("parrot_database_options", {"isolation_level": mock.ANY})
+    theirs = create_engine("sqlite://", **options)
+    for use in (lambda: SqlCoordinator(theirs, Namespace("n")), lambda: Database(theirs, FakeClock())):
+        with pytest.raises(ConfigurationError):
+            use()
