@@ -103,7 +103,7 @@ class Moment(StrEnum):
     DEADLINE = "deadline"  # sent: to be started by then
     UNKNOWN = "unknown"  # sent, no deadline: nobody started it for too long
     WAIT = "wait"  # waiting: its wait deadline
-    RESERVED = "reserved"  # sent: the reservation of a worker lapses
+    RESERVED = "reserved"  # pending or sent: the reservation of a worker lapses
     EXPIRES = "expires"  # ended: the claim is forgotten
 
 
@@ -124,7 +124,7 @@ def moments_of(claim: Claim, timing: Timing) -> dict[Moment, datetime]:
         case Status.WAITING:
             found[Moment.WAIT] = claim.wait_until
         case Status.PENDING:
-            pass
+            found[Moment.RESERVED] = claim.reserved_until
         case Status.SENT:
             found[Moment.RESERVED] = claim.reserved_until
             found[Moment.DEADLINE] = fire.deadline

@@ -66,6 +66,16 @@ class Reserving(Limiting):
         scene.pass_time(TIMING.lease + 1)
         assert [reaped.again for reaped in scene.c.reap()] == [True]
 
+    def test_a_worker_that_dies_with_it_before_the_confirm(self, scene: Scene) -> None:
+        """Its beat may have died, too. What is sent then is not taken for the message that was lost."""
+        self.ask(scene, 1, GPU)
+        assert self.reserve(scene, 1)
+        scene.pass_time(TIMING.lease + 1)
+        assert [(reaped.again, reaped.fire.attempt) for reaped in scene.c.reap()] == [(True, 2)]
+        assert scene.c.confirm([scene.hold(1)]) == [False]
+        assert scene.c.confirm([scene.hold(1, tries=1)]) == [True]
+        assert scene.c.reap() == []
+
     def test_the_start_ends_it(self, scene: Scene) -> None:
         self.sent(scene, 1)
         self.reserve(scene, 1)
