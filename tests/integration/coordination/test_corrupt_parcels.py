@@ -190,3 +190,18 @@ def test_a_claim_whose_list_is_none(scene: TellingScene, redis_client: Any) -> N
     assert scene.start(1, "t1").verdict is StartVerdict.RUN
     assert scene.finish(1, "t1").verdict is FinishVerdict.RECORDED
     assert scene.queue() == []
+
+
+def test_a_queue_that_nobody_empties(scene: TellingScene, redis_client: Any) -> None:
+    """Beyond 10,000 the history says that somebody was not told; alerts and what rows owe are kept all the same."""
+    redis_client.hset(key("parcels"), mapping={str(n): "{}" for n in range(9_999)})
+    scene.ended(1)
+    scene.failed(2)
+    assert scene.record(1).delivery == {}
+    note = scene.record(2).delivery["failure"]
+    assert (note["status"], note["tries"]) == ("failed", 0)
+    assert [one["error"] for one in note["callbacks"]] == ["10000 others wait to be sent already"]
+    scene.failed(3, 4)
+    scene.parcels.queue_parcels([scene.parcel(20)])
+    kept = [id_.partition(":")[2] for id_ in redis_client.hkeys(key("parcels")) if ":" in id_]
+    assert sorted(kept) == ["alert", "missed", "success"]
