@@ -453,3 +453,13 @@ def test_it_waits_for_the_fire_before_it() -> None:
         "It has been standing in line for the fire before it to end since 03:00:00 (30 s).",
         "n (due 02:59:00) holds it, running on celery@w1 since 02:59:01 (1 min 29 s).",
     ]
+
+
+def test_of_an_older_fire_the_present_is_not_told() -> None:
+    """A pause of today has nothing to do with what ran yesterday."""
+    night = Night(defined("n", "interval", {"minutes": 1}))
+    night.until("03:00:01")
+    night.client.pause("n", "stocktaking", "ann")
+    assert "paused" in str(night.why("n"))
+    assert "paused" not in str(night.why("n", at="02:59"))
+    assert "paused" not in str(night.why("n", fire=night.namespace.fire_id(night.key("02:59", "n"))))
