@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from celery_parrot.coordination.redis import answers, codec
 from celery_parrot.coordination.redis.calls import CHUNK
@@ -37,9 +37,6 @@ from celery_parrot.protocols import (
 )
 
 T = TypeVar("T")
-
-#: Items in one script call: a batch beyond that would keep the server from others for too long.
-_CHUNK: Final = 1000
 
 
 class RedisCoordinator(RowCalls, LimitCalls, DemandCalls, ParcelCalls):

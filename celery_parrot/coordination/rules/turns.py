@@ -50,7 +50,7 @@ def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
     keeps later ones from the limits it needs. Slots are judged last: who lacks another limit reserves none."""
     named: list[FireKey] = []
     blocked: dict[str, FireKey] = {}
-    for claim in () if space.quiet else _walk(space):
+    for claim in _walk(space) if not space.quiet and _somebody_may_fit(space) else ():
         key = claim.fire.key
         if _blocks(space, claim, blocked):
             continue
@@ -61,6 +61,22 @@ def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:
             records.record(space, claim)
             named.append(key)
     return named
+
+
+def _somebody_may_fit(space: Space) -> bool:
+    """False where each kind of wish meets a limit without room: then there is no need to ask who comes first. Many
+    ends in a row that free nothing, as of fires that waited too long, would otherwise walk the line each time."""
+    full: dict[str, bool] = {}
+    for limits in space.wanted():
+        for limit in reversed(limits):  # the shared ones come last
+            if limit.busy is Busy.WAIT:
+                if limit.name not in full:
+                    full[limit.name] = len(space.holders(limit.name)) >= space.capacity(limit.name)
+                if full[limit.name]:
+                    break
+        else:
+            return True
+    return False
 
 
 def lacking(space: Space, claim: Claim) -> tuple[str, FireKey | None]:

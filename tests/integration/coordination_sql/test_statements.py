@@ -56,6 +56,7 @@ def _statements_of_a_release(backend: SqlBackend, waiting: int) -> dict[str, int
     suite.run(scene, 1)
     with counted() as reaped:
         scene.c.reap(holding=True)
+    assert not [statement for statement in reaped if "claim.wants" in statement]  # nobody fits: nobody is looked at
     with counted() as finished:
         assert scene.finish(1).named == (scene.key(2),)
     return {"reap": len(reaped), "finish": len(finished)}
