@@ -123,9 +123,7 @@ def _split(space: Space, demand: Demand) -> bool:
     ):
         return False
     keep = space.timing.history_limit
-    if split.before is None:
-        space.strike(entry.key)
-    else:
+    if split.before is not None:  # else the fire's own entry takes its place
         space.put_entry(_part(space, entry, split.before), keep)
     if split.after is not None:
         space.put_entry(_part(space, entry, split.after), keep)

@@ -49,10 +49,8 @@ local function split(d, entry_at)
     whole['until'], whole.count = count > 1 and last or nil, count
     write_record(d.id, first, whole)
   end
-  if s.before then
+  if s.before then -- else the fire's own entry takes its place
     part(s.first, s.before.last, s.before.count)
-  else
-    redis.call('HDEL', K('fires:' .. d.id), s.first)
   end
   if s.after then
     part(s.after.first, s.after.last, s.after.count)
