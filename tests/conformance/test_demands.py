@@ -48,7 +48,7 @@ class TestRedis(DemandingConformance):
             wake.close()
 
     def test_the_key(self, scene: DemandingScene, redis_client: Any) -> None:
-        """The guard of a schedule is a key with the fire's id, which lives as long as the guard, and goes with the fire."""
+        """A key with the fire's id is the guard; it lives as long as that, and goes with the fire."""
         name = "parrot:scheduler:conformance:running:a"
         key = scene.asked(guard=60)
         assert redis_client.get(name) == Namespace("conformance").fire_id(key)
