@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,24 @@ def _fails(scene: TellingScene, url: str, n: int, go: tuple[int, int], ready: tu
         code = 0 if reply.verdict is FinishVerdict.RECORDED else 2
     finally:
         os._exit(code)
+
+
+def test_a_bound_that_was_lowered(scene: TellingScene, redis_client: Any) -> None:
+    """Who is beyond it is disabled by the next failure that counts, not by one that does not."""
+    scene.failed(1)
+    redis_client.hset("parrot:scheduler:main:state:a", "consecutive_failures", 5)
+    scene.ended(2, Status.ERROR, reason="revoked", counted=False)
+    assert (scene.held().by, scene.alerts()) == (None, [])
+    scene.failed(3)
+    assert (scene.held().by, [one.failures for one in scene.alerts()]) == ("failures", [6])
+
+
+def test_no_bound_disables_nothing(redis_url: str) -> None:
+    coordinator = RedisCoordinator(redis_url, NAME, replace(TIMING, max_failures=0))
+    scene = TellingScene(coordinator, NoBackend())
+    scene.failed(1, 2, 3, 4)
+    assert (scene.held().by, scene.state().consecutive_failures, scene.alerts()) == (None, 4, [])
+    coordinator.close()
 
 
 class Restarting:
