@@ -107,6 +107,7 @@ def in_phase(due_at: datetime, offset: float) -> bool:
 def test_every_beat_sees_a_change_within_a_second(site: Site, full: bool) -> None:
     """INSERT, UPDATE of the schedule, disabling, enabling, DELETE: by each of two beats while the other one is stopped;
     in the long form by both at once too. No beat is told, and none fires what is not wanted any more, not even once."""
+    one_will_do(site, full)
     beats = [site.beat(), site.beat()]
     for beat in beats:
         beat.wait_for_log(READY)
