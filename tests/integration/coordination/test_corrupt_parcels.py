@@ -205,3 +205,12 @@ def test_a_queue_that_nobody_empties(scene: TellingScene, redis_client: Any) -> 
     scene.parcels.queue_parcels([scene.parcel(20)])
     kept = [id_.partition(":")[2] for id_ in redis_client.hkeys(key("parcels")) if ":" in id_]
     assert sorted(kept) == ["alert", "missed", "success"]
+
+
+def test_many_that_were_deleted_by_hand(scene: TellingScene, redis_client: Any) -> None:
+    """None behind them is passed over, however they lie in the queue."""
+    scene.parcels.queue_parcels([scene.parcel(n) for n in range(1, 261)])
+    ids = [one.id for one in scene.parcels.parcels("b1", 1000)]
+    redis_client.hdel(key("parcels"), *ids[:100], *ids[150:170])
+    assert [one.id for one in scene.parcels.parcels("b1", 1000)] == ids[100:150] + ids[170:]
+    assert redis_client.zcard(key("parcels:queue")) == 140
