@@ -12,13 +12,15 @@ from celery_parrot.model.fire import Fire, Namespace, Status
 from celery_parrot.protocols import Coordinator, Limits, LimitState
 
 _GROUP: Final = "group:"
+_STATES: Final = {Status.RUNNING: "running", Status.WAITING: "waiting", Status.PENDING: "waiting to be sent"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InLine:
     """A fire that holds a limit or stands in line for it.
 
-    :ivar state: ``running``, ``queued`` (holds it, no worker has started it yet) or ``waiting``.
+    :ivar state: ``running``, ``queued`` (holds it, no worker has started it yet), ``waiting to be sent``
+        (holds it, and no beat has sent it yet) or ``waiting``.
     :ivar since: from when on it holds it, or waits, UTC. ``until``: of one that waits, when it gives up; None: never.
     """
 
@@ -132,4 +134,4 @@ class Groups:
 
 def _held(fire: Fire) -> str:
     """A waiting fire holds what it got before it met the limit that it waits for."""
-    return "running" if fire.status is Status.RUNNING else "waiting" if fire.status is Status.WAITING else "queued"
+    return _STATES.get(fire.status, "queued")

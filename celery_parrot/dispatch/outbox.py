@@ -234,6 +234,7 @@ class Outbox:
         self._confirm_again([fire for fire in mine if fire.owner == self._owner and identity(fire) in self._sent])
         mine = [fire for fire in mine if fire.owner != self._owner or identity(fire) not in self._sent]
         if self.broker_down:
+            self._keep(mine[1:], known, now)
             mine = mine[:1]
         self._take(mine, known, now)
 
@@ -261,6 +262,17 @@ class Outbox:
         due = known.get(fire.key.schedule_id)
         routed = (fire.kind, due.schedule.kind) if due is not None else ()
         return due is not None and all(self._router.kind(kind) is not None for kind in routed)
+
+    def _keep(self, fires: Sequence[Fire], known: Mapping[str, Due], now: datetime) -> None:
+        """Only the broker is at fault: past their wait deadline they would count as fires that no beat can send."""
+        late = [
+            fire
+            for fire in fires
+            if self._router.limits(schedule := known[fire.key.schedule_id].schedule)
+            and now > fire.committed_at + timedelta(seconds=self._router.patience(schedule))
+        ]
+        if late:
+            self._coordinator.take([_hold(fire) for fire in late], self._owner)
 
     def _take(self, fires: Sequence[Fire], known: Mapping[str, Due], now: datetime) -> None:
         if not fires:

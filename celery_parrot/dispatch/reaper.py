@@ -25,6 +25,7 @@ HOLDING_EVERY: Final = 1.0
 FIRE_UNKNOWN: Final = "fire-unknown"  # log only
 REAPER_FAILED: Final = "reaper-failed"  # log only
 _MOST_SAID: Final = 50
+NOBODY_SENT: Final = "not sent by its wait deadline: no beat knows its schedule or serves its kind"
 
 
 class Reaper:
@@ -93,6 +94,8 @@ def _described(reaped: Reaped) -> tuple[str, int, str]:
         return events.FIRE_REAPED, logging.ERROR, f"abandoned: {_reason(fire)}"
     if fire.status is Status.UNKNOWN:
         return FIRE_UNKNOWN, logging.WARNING, f"outcome unknown: {fire.reason or NEVER_STARTED}"
+    if fire.status is Status.MISSED:
+        return events.FIRE_MISSED, logging.ERROR, NOBODY_SENT
     level = logging.WARNING if fire.status is Status.EXPIRED else logging.ERROR
     return events.FIRE_EXPIRED, level, f"{fire.status} ({fire.reason}): it was never started"
 

@@ -116,6 +116,10 @@ class Coordinator(Protocol):
           deadline, not started for :attr:`Timing.unknown_after`: ``unknown``, not counted, and it runs if it should
           start after all;
         * waiting beyond its wait deadline: ``error`` (:class:`~.limits.Limits`);
+        * pending, granted its limits, and not sent by its wait deadline, nor within :attr:`Timing.send_within` of the
+          grant: ``missed``, reason ``too_late``, not counted: no beat can send it. One that its owner took or renewed
+          within :attr:`Timing.takeover_after`, or that a worker has reserved, is left alone; without a wait deadline
+          there is no bound;
         * reserved by a worker whose reservation lapsed: pending again as the next attempt, ``again``.
 
         ``abandoned`` counts as a failure, see :meth:`finish`. Where the fire was committed with ``recover`` and has not

@@ -75,7 +75,8 @@ class Limits(Protocol):
     fire holds all it was granted, through retries and next attempts. Each such outcome releases, and in the same step
     puts the waiting fires that now fit back into the outbox, as their own owner's, takeable at once, and wakes the
     beats where there is a channel. :meth:`Coordinator.reap` also ends fires that stood in line beyond their wait
-    deadline (``error``, reason ``expired waiting for group gpu``; counted as a failure), names what a quiet time held
+    deadline (``error``, reason ``expired waiting for group gpu``; counted as a failure), and those that were granted
+    and that no beat has sent (``missed``), names what a quiet time held
     up, and sends reserved fires again whose worker is gone.
     """
 

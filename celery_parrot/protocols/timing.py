@@ -19,6 +19,7 @@ class Timing:
     :ivar lease: life of a run lease between renewals.
     :ivar untouched: silence of everybody after which nobody is judged for one lease time.
     :ivar unknown_after: time after which a sent fire without a deadline that nobody started is ``unknown``.
+    :ivar send_within: a pending fire that has been granted its limits may take at least that long to be sent.
     :ivar max_failures: so many counted failures in a row disable a schedule (``parrot_max_consecutive_failures``);
         0: none ever does.
     :ivar retry_cap: longest pause between two tries to send one fire; the first is 1 s, each next twice as long.
@@ -32,6 +33,7 @@ class Timing:
     untouched: float = 3.0
     unknown_after: float = 86400.0
     retry_cap: float = 5.0
+    send_within: float = 60.0
     history_limit: int = 1000
     history_days: float = 30.0
     max_failures: int = 3

@@ -16,6 +16,7 @@ from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
 from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
+from celery_parrot.testing.conformance.unsent import Unsent
 from celery_parrot.testing.conformance.waiting import Waiting
 
 
@@ -59,6 +60,10 @@ class TestWaiting(Memory, Waiting):
 
 class TestInspecting(Memory, Inspecting):
     """Looking, and freeing."""
+
+
+class TestUnsent(Memory, Unsent):
+    """Granted, and no beat sends it."""
 
 
 class TestReserving(Memory, Reserving):

@@ -17,6 +17,7 @@ from celery_parrot.testing.conformance.reaping import Reaping
 from celery_parrot.testing.conformance.recovering import Recovering
 from celery_parrot.testing.conformance.reserving import Reserving
 from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
+from celery_parrot.testing.conformance.unsent import Unsent
 from celery_parrot.testing.conformance.waiting import Waiting
 
 # What would expire as time passes: the server's own clock cannot be moved, so the lives of its keys are cut instead.
@@ -83,7 +84,7 @@ class TestRedisCoordinatorWithHashTag(CoordinatorConformance):
         backend.close()
 
 
-class TestRedisLimits(LimitsConformance, Waiting, Inspecting, Reserving):
+class TestRedisLimits(LimitsConformance, Waiting, Inspecting, Reserving, Unsent):
     @pytest.fixture
     def backend(self, redis_url: str, redis_client: Any) -> Iterator[Backend]:
         backend = RedisBackend(redis_url, redis_client)

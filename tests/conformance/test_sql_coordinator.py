@@ -19,6 +19,7 @@ from celery_parrot.testing.conformance.reserving import Reserving
 from celery_parrot.testing.conformance.two_step import TwoStepConformance
 from celery_parrot.testing.conformance.two_step_limits import TwoStepLimitsConformance
 from celery_parrot.testing.conformance.two_step_telling import TwoStepTellingConformance
+from celery_parrot.testing.conformance.unsent import Unsent
 from celery_parrot.testing.conformance.waiting import Waiting
 from tests.integration.coordination_sql.backend import Engines, SqlBackend
 from tests.integration.stores_sql.database import DIALECTS, SharedDatabases
@@ -83,6 +84,10 @@ class TestInspecting(_OnSql, Inspecting):
     """Who holds what, and who waits for it."""
 
     everywhere = True
+
+
+class TestUnsent(_OnSql, Unsent):
+    """What holds its limits and is never sent."""
 
 
 class TestReserving(_OnSql, Reserving):

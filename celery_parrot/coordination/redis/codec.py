@@ -77,6 +77,7 @@ def conf(namespace: Namespace, timing: Timing) -> bytes:
             "untouched": _ms(timing.untouched),
             "unknown_after": _ms(timing.unknown_after),
             "retry_cap": _ms(timing.retry_cap),
+            "send_within": _ms(timing.send_within),
             "history_limit": timing.history_limit,
             "history_ms": _ms(history),
             "copy_limit": min(timing.history_limit, _COPIES),

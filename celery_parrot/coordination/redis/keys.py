@@ -26,7 +26,7 @@
 ``limits:waiting:{name}``  sorted set: places in line of those that wait for it
 ``limits:line``      sorted set: places of all that wait, by due time, then arrival: the one line
 ``limits:ready``     sorted set: places of those that lack nothing but a slot
-``limits:until``     sorted set: waiting fires by their wait deadline
+``limits:until``     sorted set: waiting fires by their wait deadline, granted ones by when they must be sent
 ``limits:reserved``  sorted set: fires whose message a worker has in hand, by when that lapses
 ``limits:names``, ``limits:capacities``  every limit that somebody holds or waits for, and how many may hold it
 ``limits:state``     hash: the latest serial, and what is left to do in the line

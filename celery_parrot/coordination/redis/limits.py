@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from celery_parrot.coordination.redis import answers, codec
 from celery_parrot.coordination.redis.calls import CHUNK, Calls
 from celery_parrot.model.fire import FireKey
+from celery_parrot.planning.backlog import TOO_LATE
 from celery_parrot.protocols import (
     EXPIRED_WAITING,
     IN_FLIGHT,
@@ -89,6 +90,7 @@ class LimitCalls(Calls):
             "deadline": QUEUE_DEADLINE,
             "never": NEVER_STARTED,
             "waited": EXPIRED_WAITING,
+            "unsent": TOO_LATE,
         }
         _, replies = self._call("reap", {"limit": limit, "holding": holding, **words})
         read = answers.FiresIn(self._faults.report)

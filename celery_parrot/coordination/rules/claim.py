@@ -32,6 +32,7 @@ class Claim:
     :ivar wait_until: its wait deadline, None if it has none. ``waits_since``: when it joined the line it stands in, or
         stood in last; ``waited_until``: when it left that. ``waits_for``: what it lacked then; ``waits_behind``: the id
         of the fire that had it.
+    :ivar send_until: once it is granted: by when it must be sent, None if it has no wait deadline.
     :ivar reserved_by: the worker that has its message in hand; ``reserved_until``: until when that is known.
     :ivar unsaid: the serial of its recovered failure, until rows know of that: what came after is carried then.
     :ivar mirrored: the epoch in which it came from a beat's memory, else empty.
@@ -56,6 +57,7 @@ class Claim:
     waited_until: datetime | None = None
     waits_for: str = ""
     waits_behind: str = ""
+    send_until: datetime | None = None
     reserved_by: str = ""
     reserved_until: datetime | None = None
     unsaid: int = 0
@@ -102,7 +104,7 @@ class Moment(StrEnum):
     SILENT = "silent"  # running: no sign of progress for too long
     DEADLINE = "deadline"  # sent: to be started by then
     UNKNOWN = "unknown"  # sent, no deadline: nobody started it for too long
-    WAIT = "wait"  # waiting: its wait deadline
+    WAIT = "wait"  # waiting: its wait deadline; pending and granted: it must be sent by then
     RESERVED = "reserved"  # pending or sent: the reservation of a worker lapses
     EXPIRES = "expires"  # ended: the claim is forgotten
 
@@ -125,6 +127,7 @@ def moments_of(claim: Claim, timing: Timing) -> dict[Moment, datetime]:
             found[Moment.WAIT] = claim.wait_until
         case Status.PENDING:
             found[Moment.RESERVED] = claim.reserved_until
+            found[Moment.WAIT] = _unsent(claim, timing)
         case Status.SENT:
             found[Moment.RESERVED] = claim.reserved_until
             found[Moment.DEADLINE] = fire.deadline
@@ -133,6 +136,13 @@ def moments_of(claim: Claim, timing: Timing) -> dict[Moment, datetime]:
         case _:
             found[Moment.EXPIRES] = claim.changed + timedelta(seconds=min(timing.claim_ttl, timing.ended_ttl))
     return {moment: at for moment, at in found.items() if at is not None}
+
+
+def _unsent(claim: Claim, timing: Timing) -> datetime | None:
+    # What a beat has taken just now it is about to send; what a worker has in hand was sent.
+    if claim.send_until is None or not (claim.granted and claim.limits) or claim.reserved_until is not None:
+        return None
+    return max(claim.send_until, claim.fire.owned_at + timedelta(seconds=timing.takeover_after))
 
 
 def _lease(claim: Claim, timing: Timing) -> datetime | None:

@@ -87,12 +87,13 @@ def _overlap(space: Space, claim: Claim, limit: Limit) -> LimitReply:
 
 def _join(space: Space, claim: Claim, wait: float | None) -> LimitReply:
     """Into the line, and on at once if the line lets it: a newcomer never passes one that waits."""
+    since = space.now if claim.fire.recovered else claim.fire.committed_at  # what it ran for was no wait
+    claim.wait_until = None if wait is None else since + timedelta(seconds=wait)
     space.queue(claim)
     turns.admit(space, newcomer=claim.fire.key)
     if claim.granted:
+        space.change(claim)
         return LimitReply(grant=Grant.GRANTED)
-    since = space.now if claim.fire.recovered else claim.fire.committed_at  # what it ran for was no wait
-    claim.wait_until = None if wait is None else since + timedelta(seconds=wait)
     claim.waits_since, claim.waited_until = space.now, None
     claim.waits_for, before = turns.lacking(space, claim)
     claim.waits_behind = space.namespace.fire_id(before) if before is not None else ""
@@ -133,7 +134,7 @@ def release(space: Space, claim: Claim) -> Sequence[FireKey]:
     turns.leave(space, claim)
     for limit in claim.limits:
         space.let_go(limit.name, claim.fire.key)
-    claim.limits, claim.granted = (), False
+    claim.limits, claim.granted, claim.send_until = (), False, None
     return turns.admit(space)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from celery_parrot.coordination.rules import limits, records, turns
 from celery_parrot.coordination.rules.space import Claim, Moment, Space
 from celery_parrot.model.fire import FireKey, Status
+from celery_parrot.planning.backlog import TOO_LATE
 from celery_parrot.protocols import NEVER_STARTED, QUEUE_DEADLINE, SILENT, WORKER_LOST, Reaped, Reservation
 
 _RESERVABLE = frozenset({Status.PENDING, Status.SENT})
@@ -19,10 +20,16 @@ def reap(space: Space, limit: int, holding: bool) -> Sequence[Reaped]:
     reaped: list[Reaped] = []
     for moment, end in _ENDS:
         for claim in space.soonest(moment, limit - len(reaped), holding=holding):
-            if space.lapsed(claim, moment):  # else the end of one before has moved it on
+            # Not lapsed any more: the end of one before has moved it on.
+            if space.lapsed(claim, moment) and not (moment is Moment.WAIT and _may_be_sent(space, claim)):
                 reaped.append(end(space, claim))
     turns.admit(space)  # what a quiet time held up
     return reaped
+
+
+def _may_be_sent(space: Space, claim: Claim) -> bool:
+    # Ages in the outbox are judged later than the rest.
+    return claim.fire.status is Status.PENDING and space.now < space.beats_from
 
 
 def _worker_lost(space: Space, claim: Claim) -> Reaped:
@@ -52,6 +59,8 @@ def _unknown(space: Space, claim: Claim) -> Reaped:
 
 
 def _overdue(space: Space, claim: Claim) -> Reaped:
+    if claim.fire.status is Status.PENDING:
+        return _end(space, claim, Status.MISSED, TOO_LATE)
     return _end(space, claim, Status.ERROR, limits.overdue(space, claim))
 
 
@@ -87,6 +96,8 @@ def _again(space: Space, claim: Claim, reason: str, *, recovered: bool) -> None:
     claim.ended_by, claim.passed = None, ""
     claim.put_back_at, claim.renewed = None, True
     claim.reserved_by, claim.reserved_until = "", None
+    if claim.send_until is not None:
+        claim.send_until = max(claim.send_until, space.now + space.seconds(space.timing.send_within))
     space.change(
         claim,
         status=Status.PENDING,

@@ -43,6 +43,8 @@ def grant(space: Space, claim: Claim) -> None:
     leave(space, claim)
     hold(space, claim, waited=True)
     claim.granted = True
+    if claim.wait_until is not None:
+        claim.send_until = max(claim.wait_until, space.now + space.seconds(space.timing.send_within))
 
 
 def admit(space: Space, newcomer: FireKey | None = None) -> Sequence[FireKey]:

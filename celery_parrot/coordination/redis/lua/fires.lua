@@ -176,6 +176,18 @@ local function watch_sent(f)
   end
 end
 
+-- What watches over it until it is sent, once it holds its limits.
+local function watch_granted(f)
+  local c = f.c
+  if type(c.send_until) ~= 'number' then
+    return
+  elseif c.status == 'pending' then
+    keep_in('limits:until', f.text, math.max(c.send_until, c.owned + conf.takeover))
+  elseif f.was == 'pending' then
+    keep_out('limits:until', f.text)
+  end
+end
+
 -- The run-now guard goes with the outcome. Whoever lost it and finds it free has it again: a fire that goes on after it
 -- was abandoned, one that a loss of memory left behind.
 local function keep_guard(f)
@@ -222,6 +234,7 @@ local function save(f)
   end
   watch_running(f)
   watch_sent(f)
+  watch_granted(f)
   if type(c.guard) == 'number' then
     keep_guard(f)
   end

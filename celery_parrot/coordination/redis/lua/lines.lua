@@ -4,7 +4,7 @@
 -- limits:waiting:{name}  sorted set: places of those that wait for it
 -- limits:line            sorted set: places of all that wait, the one line
 -- limits:ready           sorted set: places of those that lack nothing but a slot
--- limits:until           sorted set: waiting fires by their wait deadline
+-- limits:until           sorted set: waiting fires by their wait deadline, granted ones by when they must be sent
 -- limits:reserved        sorted set: fires whose message a worker has in hand, by when that lapses
 -- limits:names           sorted set: limits that somebody holds or waits for, by when they were last looked after
 -- limits:capacities      hash: name -> capacity, as the latest request said
@@ -13,7 +13,7 @@
 -- A place in line is one text: due time (20 digits), arrival (16 digits), claim text. All have the score 0, so a sorted
 -- set keeps them in the order of the line, and the head of a line costs the same however long it is.
 -- Of its claim a fire has: limits (what it asked for), granted (it holds all of them), place, since and wait_until while
--- it waits, waited_for, waited_from, waited_until and held_by of its last wait, worker_at_hand.
+-- it waits, send_until (once it is granted, if it has a wait deadline: by when it must be sent), waited_for, waited_from, waited_until and held_by of its last wait, worker_at_hand.
 
 local SLOTS = 'slots'
 local PLACE = 37 -- digits and colon before the claim text

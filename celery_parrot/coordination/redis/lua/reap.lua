@@ -1,4 +1,4 @@
--- call.limit, call.holding; call.lost, call.silent, call.deadline, call.never, call.waited: reasons
+-- call.limit, call.holding; call.lost, call.silent, call.deadline, call.never, call.waited, call.unsent: reasons
 -- -> {text, claim, 1 if it is back in the outbox, text, moment, … of the fires that the release named} each: fires that
 -- show no sign of life, in the order of Coordinator.reap. With call.holding only those with limits.
 local lost = enter()
@@ -23,6 +23,7 @@ local function send_again(f)
   c.tries = c.tries + 1 -- what its last owner still says of the attempt before confirms nothing
   c.passed, c.put_back, c.unproved, c.ended_as = nil, nil, nil, nil
   c.progressed, c.progress, c.silent_after = nil, nil, nil
+  may_be_sent_until(c, c.send_until)
   save(f)
   record(f)
   wake()
@@ -74,8 +75,22 @@ local function in_words(limit)
   return limit:match('^(schedule):') or (limit:gsub(':', ' ', 1))
 end
 
+-- It holds what it asked for, and nobody could send it. True: somebody may be about to, or a worker has its message.
+local function never_sent(f)
+  local c = f.c
+  if type(c.send_until) ~= 'number' then
+    return nil
+  elseif c.at_hand or now < common.beats_from or now <= math.max(c.send_until, c.owned + conf.takeover) then
+    return true
+  end
+  tell(f, false, finish_as(f, 'missed', call.unsent, false))
+  return false
+end
+
 local function waited(f)
-  if f.c.status ~= 'waiting' then
+  if f.c.status == 'pending' then
+    return never_sent(f)
+  elseif f.c.status ~= 'waiting' then
     return nil
   end
   local limit = kept_back_by(f)

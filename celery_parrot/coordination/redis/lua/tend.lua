@@ -65,6 +65,7 @@ local function tend_limit(name, changed)
       excuse(f, claim_of(text))
     elseif f and ON_THE_WAY[f.c.status] and f.c.limits then
       redis.call('PEXPIRE', K('fire:' .. text), conf.keep)
+      watch_granted(f)
     else
       keep_out(suffix, text)
       changed[#changed + 1] = name

@@ -103,6 +103,11 @@ local function kept_back_by(f)
   return first or slots, nil
 end
 
+-- No beat may be able to send it: then it gives back what it holds some time. Without a wait deadline never.
+local function may_be_sent_until(c, moment)
+  c.send_until = type(moment) == 'number' and math.max(moment, now + conf.send_within) or nil
+end
+
 local function grant(f)
   for _, limit in ipairs(f.c.limits) do
     if waits(limit) then
@@ -110,6 +115,7 @@ local function grant(f)
     end
   end
   f.c.granted = true
+  may_be_sent_until(f.c, f.c.wait_until)
 end
 
 -- Out of the line and on its way: takeable at once, so whoever looks first sends it.
@@ -258,12 +264,15 @@ local function let_go(f)
   if not c.limits then
     return names
   end
+  if c.send_until and f.was == 'pending' then
+    keep_out('limits:until', f.text)
+  end
   for _, limit in ipairs(c.limits) do
     keep_out(holders_of(limit.name), f.text)
     names[#names + 1] = limit.name
     out_of_use(limit.name)
   end
-  c.limits, c.granted = nil, nil
+  c.limits, c.granted, c.send_until = nil, nil, nil
   return names
 end
 
