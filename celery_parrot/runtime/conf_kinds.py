@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from celery_parrot.model.schedule import TASK_KIND, Kind
-from celery_parrot.runtime.conf_limits import capacity, group_name, needs_coordinator
+from celery_parrot.runtime.conf_limits import bad_name, capacity, group_name, needs_coordinator
 from celery_parrot.runtime.conf_source import closest, number, refuse
 
 KEYS = (
@@ -27,6 +27,8 @@ def read_kinds(
         where = f"parrot_kinds[{name!r}]"
         if not isinstance(name, str) or not name.strip():
             refuse("parrot_kinds", name, "has a kind without a name", "Name each kind with a text.")
+        if (reason := bad_name(name)) is not None:
+            refuse(where, name, f"has a name that {reason}", "Name each kind with a short text, e.g. 'agent'.")
         if not isinstance(spec, Mapping):
             refuse(where, spec, "must be a dictionary", "Write {'task': 'package.tasks.name', 'queue': 'name'}.")
         found[name] = _kind(where, name, spec, coordination, reap_after, reap_margin)
