@@ -50,9 +50,11 @@ def test_a_group_shows_its_holder_and_the_line_behind_it(scene: Scene, groups: G
         ask(scene, n, GPU)
     (group,) = groups.all()
     assert (group.name, group.limit, group.capacity) == ("gpu", "group:gpu", 1)
-    assert [(one.due_at, one.state) for one in group.holders] == [(scene.due(1), "queued")]
+    assert [(one.due_at, one.state) for one in group.holders] == [(scene.due(1), "waiting to be sent")]
     assert [(one.due_at, one.state) for one in group.waiting] == [(scene.due(n), "waiting") for n in (2, 3)]
-    run(scene, 1)
+    scene.confirm(Hold(scene.key(1), "b1", 0))
+    assert [one.state for one in groups.all()[0].holders] == ["queued"]
+    assert scene.start(1, "t1").verdict is StartVerdict.RUN
     (held,) = groups.all()[0].holders
     assert (held.state, held.worker, held.fire_id) == ("running", "w1", scene.record(1).fire_id)
     assert held.since is not None
