@@ -23,6 +23,7 @@ MAX_ENDED = 1_000  # tokens remembered, so that two hooks that see the same end 
 class _Unsent:
     outcome: Outcome
     delivery: Delivery | None  # of an outcome whose delivery may never have been opened
+    of: Delivery | None  # for words only
 
 
 class Outcomes:
@@ -43,7 +44,7 @@ class Outcomes:
         self._ended: deque[str] = deque(maxlen=MAX_ENDED)
         self._send_at = 0.0
 
-    def add(self, asking: Asking, outcome: Outcome, delivery: Delivery | None) -> bool:
+    def add(self, asking: Asking, outcome: Outcome, delivery: Delivery | None, of: Delivery | None = None) -> bool:
         """Queue an outcome, unless its token has one. True if it is worth a try to :meth:`send` now."""
         dropped: _Unsent | None = None
         token = outcome.lease.token
@@ -57,7 +58,7 @@ class Outcomes:
             if len(self._unsent) >= MAX_UNSENT:
                 dropped = self._unsent.popleft()
                 self._leases.pop(dropped.outcome.lease.token)
-            self._unsent.append(_Unsent(outcome, delivery))
+            self._unsent.append(_Unsent(outcome, delivery, of or delivery))
             if not waiting:
                 self._send_at = self._clock.monotonic()
             now = not waiting or self._clock.monotonic() >= self._send_at
@@ -130,4 +131,4 @@ class Outcomes:
             with self._lock:
                 if unsent in self._unsent:
                     self._unsent.remove(unsent)
-            asking.tell(asking.describe.ended(unsent.outcome, reply, running, unsent.delivery))
+            asking.tell(asking.describe.ended(unsent.outcome, reply, running, unsent.of))

@@ -133,6 +133,7 @@ class DeliveryDesk:
         text = f"{parcel.name} is disabled after {parcel.failures} failure(s) in a row, last: {last}"
         fields = {
             "schedule": parcel.name,
+            "schedule_id": parcel.schedule_id,
             "kind": parcel.kind,
             "failures": parcel.failures,
             "fire_id": parcel.fire_id,

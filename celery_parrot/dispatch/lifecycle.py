@@ -152,9 +152,12 @@ class Lifecycle:
         if self._outcomes.add(self._asking, outcome, delivery):
             self._outcomes.send(self._asking)
 
-    def close_soon(self, outcome: Outcome, *, delivery: Delivery | None = None) -> None:
-        """As :meth:`close`, from :meth:`keep` instead of the calling thread: for an event loop that must not wait."""
-        if self._outcomes.add(self._asking, outcome, delivery):
+    def close_soon(self, outcome: Outcome, *, delivery: Delivery | None = None, of: Delivery | None = None) -> None:
+        """As :meth:`close`, from :meth:`keep` instead of the calling thread: for an event loop that must not wait.
+
+        :param of: what ended, to tell of it, where ``delivery`` is not given.
+        """
+        if self._outcomes.add(self._asking, outcome, delivery, of):
             self.wake.set()
 
     def flush(self, seconds: float = 2.0) -> bool:

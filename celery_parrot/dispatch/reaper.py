@@ -6,6 +6,7 @@ A fault here is said once and tried again in its time: it never keeps a fire fro
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -22,8 +23,8 @@ BATCH: Final = 500
 HOLDING_EVERY: Final = 1.0
 """Seconds between two looks at what holds limits or waits for them."""
 
-FIRE_UNKNOWN: Final = "fire-unknown"  # log only
-REAPER_FAILED: Final = "reaper-failed"  # log only
+FIRE_UNKNOWN: Final = events.FIRE_UNKNOWN
+REAPER_FAILED: Final = events.REAPER_FAILED
 _MOST_SAID: Final = 50
 NOBODY_SENT: Final = "not sent by its wait deadline: no beat knows its schedule or serves its kind"
 
@@ -79,10 +80,13 @@ class Reaper:
             fire = one.fire
             more = {"reason": fire.reason, "status": str(fire.status), "attempt": fire.attempt, "worker": fire.worker}
             self._tell(name, level, text, fire, **more)
-        if len(reaped) > _MOST_SAID:
-            count = len(reaped) - _MOST_SAID
-            text = f"and {count} more fires without a sign of life were ended or sent again"
-            self._events.emit(Event(events.FIRE_REAPED, logging.ERROR, text, {"count": count}))
+        alike = Counter(
+            (_described(one)[0], one.fire.kind, str(one.fire.status), one.fire.reason) for one in reaped[_MOST_SAID:]
+        )
+        for (name, kind, status, reason), count in alike.items():
+            text = f"and {count} more of kind {kind} without a sign of life are {status}: {reason}"
+            fields = {"kind": kind, "status": status, "reason": reason, "count": count}
+            self._events.emit(Event(name, logging.ERROR, text, fields))
 
 
 def _described(reaped: Reaped) -> tuple[str, int, str]:

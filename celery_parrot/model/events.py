@@ -40,6 +40,8 @@ SEND_FAILED: Final = "send-failed"
 STORE_FAILED: Final = "store-failed"
 TAKEN_OVER: Final = "fire-taken-over"
 TRIED_AGAIN: Final = "fire-tried-again"
+FIRE_UNKNOWN: Final = "fire-unknown"
+REAPER_FAILED: Final = "reaper-failed"
 
 FOR_CELERY: Final = frozenset({
     FIRE_CLAIMED, FIRE_WAITING, FIRE_SENT, FIRE_LATE, FIRE_STARTED, FIRE_SUCCEEDED, FIRE_FAILED, FIRE_SKIPPED,

@@ -10,12 +10,15 @@ from celery import Celery
 
 from celery_parrot.client import CodeDefinitions, CodeSchedules, Coordination, Rules, Schedules
 from celery_parrot.clock import Clock
-from celery_parrot.protocols import Coordinator, DefinitionStore
+from celery_parrot.instrumentation import flush
+from celery_parrot.protocols import Coordinator, DefinitionStore, EventSink
+from celery_parrot.runtime import events
 from celery_parrot.runtime.backends import DB, REDIS, Backends, attached, backends
 from celery_parrot.runtime.celery_schedules import zone_name
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.delivery import callbacks_of
 from celery_parrot.runtime.entries import collect, sources
+from celery_parrot.runtime.events_edits import Telling
 from celery_parrot.stores.memory import CodeStore
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 ATTRIBUTE = "_celery_parrot"
 """Where an app keeps its facade."""
 
+_LAST_EVENTS_WITHIN = 0.5
 _WHY_NONE = "there is no store for new schedules: set parrot_database_url or parrot_redis_url, or write it in the code"
 
 
@@ -57,10 +61,12 @@ def over(
     parrot: Parrot | None = None,
     code: CodeStore | None = None,
     coordinator: Coordinator | None = None,
+    owned: bool = False,
 ) -> Schedules:
     """A client over these backends.
 
     :param code: the schedules of the code; collected from the app, when they are first needed, unless given.
+    :param owned: the backends end with the client. They always do where no code is given.
     """
     settings = made.settings
     stores: dict[str, DefinitionStore] = {
@@ -68,9 +74,13 @@ def over(
     }
     collected = partial(_code_of, app, settings, clock, parrot)
     coordinator = coordinator or made.coordinator
+    told = events.sink(app, settings, clock)
     return Schedules(
-        code=CodeDefinitions(collected if code is None else lambda: code, coordinator, clock),
-        stores=stores,
+        code=cast(
+            CodeDefinitions,
+            Telling(CodeDefinitions(collected if code is None else lambda: code, coordinator, clock), told),
+        ),
+        stores={name: cast(DefinitionStore, Telling(store, told)) for name, store in stores.items()},
         rules=Rules(
             kinds=settings.kinds,
             timezone=zone_name(app.timezone),
@@ -80,7 +90,7 @@ def over(
         ),
         clock=clock,
         why_none=_WHY_NONE,
-        close=made.close if code is None else lambda: None,
+        close=partial(_close, told, made if code is None or owned else None),
         coordination=Coordination(
             coordinator=coordinator,
             namespace=settings.namespace,
@@ -89,6 +99,12 @@ def over(
             guard=settings.run_now_lock_ttl,
         ),
     )
+
+
+def _close(told: EventSink, made: Backends | None) -> None:
+    flush(told, _LAST_EVENTS_WITHIN)
+    if made is not None:
+        made.close()
 
 
 def _where(settings: Settings) -> str:

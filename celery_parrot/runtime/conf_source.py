@@ -115,6 +115,24 @@ class Source:
             refuse(self.label(key), value, f"must be a whole number of at least {least}", "Set one, or remove it.")
         return int(found)
 
+    def flag(self, key: str) -> bool:
+        """True or False, False if absent; 0 and 1 are taken as such."""
+        value = self.raw(key)
+        if value is None:
+            return False
+        if value not in (True, False):
+            refuse(self.label(key), value, "must be True or False", "Set one of them, or remove it.")
+        return bool(value)
+
+    def port(self, key: str) -> int | None:
+        """A TCP port, None if absent."""
+        if self.raw(key) is None:
+            return None
+        found = self.integer(key, 0)
+        if found > 65535:
+            refuse(self.label(key), found, "is no TCP port", "Set one from 1 to 65535, or remove it.")
+        return found
+
     def choice(self, key: str, choices: tuple[str, ...], default: str) -> str:
         """One of ``choices``, in any case."""
         value = self.raw(key)

@@ -32,8 +32,7 @@ COORDINATIONS = ("redis", "db", "none")
 
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
-    "parrot_metrics_port", "parrot_http_read_only", "parrot_allowed_tasks", "parrot_send_events",
-    "parrot_share_delay",
+    "parrot_http_read_only", "parrot_allowed_tasks", "parrot_share_delay",
 })  # fmt: skip
 
 KNOWN = NOT_YET | {
@@ -44,7 +43,7 @@ KNOWN = NOT_YET | {
     "parrot_on_time", "parrot_takeover_after",
     "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
     "parrot_max_consecutive_failures", "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
-    "parrot_unreachable", "parrot_max_clock_skew",
+    "parrot_unreachable", "parrot_max_clock_skew", "parrot_send_events", "parrot_metrics_port",
     "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
     "parrot_file_root",
 }  # fmt: skip
@@ -90,6 +89,8 @@ class Settings:
     history_limit: int = 1000
     unreachable: str = "hold"
     max_clock_skew: float = 5.0
+    send_events: bool = False
+    metrics_port: int | None = None
     delivery: DeliverySettings = field(default_factory=DeliverySettings)
     warnings: tuple[str, ...] = ()
 
@@ -158,6 +159,8 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         history_limit=source.integer("parrot_history_limit", 1000),
         unreachable=source.choice("parrot_unreachable", ("hold", "run"), "hold"),
         max_clock_skew=source.number("parrot_max_clock_skew", 5.0),
+        send_events=source.flag("parrot_send_events"),
+        metrics_port=source.port("parrot_metrics_port"),
         delivery=delivery,
         warnings=(*_warnings(source), *overridden, *delivery.warnings),
     )

@@ -13,13 +13,13 @@ from celery_parrot.client import Schedules
 from celery_parrot.clock import Clock
 from celery_parrot.errors import ConfigurationError, ParrotError
 from celery_parrot.protocols import ScheduleStore
-from celery_parrot.runtime import clients, faults, reports, wiring
+from celery_parrot.runtime import clients, events, faults, reports, wiring
 from celery_parrot.runtime.backends import attached
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.decorated import Decorated
 from celery_parrot.runtime.delivery import Reporter, add_callback, register
 from celery_parrot.runtime.entries import Source
-from celery_parrot.runtime.worker import Thresholds, install
+from celery_parrot.runtime.worker import LOGGER, Thresholds, install
 
 logger = logging.getLogger("celery_parrot")
 
@@ -201,6 +201,7 @@ class Parrot:
             lease=settings.lease_ttl,
             thresholds=Thresholds.of(settings.kinds, settings.reap_after),
             clock=self.clock,
+            events=events.sink(self.app, settings, self.clock, log=LOGGER),
         )
 
 

@@ -14,16 +14,17 @@ from pathlib import Path
 from celery import Celery
 
 from celery_parrot.__about__ import __version__
+from celery_parrot.client import Schedules
 from celery_parrot.clock import Clock, new_id
 from celery_parrot.dispatch.limits import Bounds, refuse_unkept
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.ticker import Identity, Ticker, TickSettings
-from celery_parrot.instrumentation import LogEvents
 from celery_parrot.protocols import Coordinator, EventSink, ScheduleStore, Sender, WakeChannel
-from celery_parrot.runtime import faults
+from celery_parrot.runtime import clients, faults
 from celery_parrot.runtime.backends import Backends, attached, backends, connect
 from celery_parrot.runtime.config import Settings, check_graces, load
 from celery_parrot.runtime.entries import Collected, Source, collect, evaluate, sources
+from celery_parrot.runtime.events_of_beat import Shown
 from celery_parrot.runtime.known_tasks import options_of
 from celery_parrot.runtime.reports import broken, odd, warn
 from celery_parrot.runtime.sender import CelerySender
@@ -45,7 +46,7 @@ class Beat:
     wake: WakeChannel
     coordinator: Coordinator
     backends: Backends
-    events: EventSink
+    shown: Shown
     clock: Clock
     app: Celery
     sources: Sequence[Source]
@@ -53,7 +54,19 @@ class Beat:
 
     def tick(self) -> float:
         """One tick; the seconds to sleep until the next."""
+        self.shown.start(self.ticker, self._listing)
         return self.ticker.tick()
+
+    @property
+    def events(self) -> EventSink:
+        """Where what happens here is told."""
+        return self.shown.sink
+
+    def _listing(self) -> Schedules:
+        if self.settings.coordination == "none":
+            return clients.over(self.backends, self.app, self.clock, code=self.code, coordinator=self.coordinator)
+        made = backends(self.app, self.settings, self.clock, self.backends.others)
+        return clients.over(made, self.app, self.clock, code=self.code, owned=True)
 
     def put(self, source: Source) -> None:
         """Add a schedule, or replace the one of that name."""
@@ -66,7 +79,9 @@ class Beat:
 
     def close(self, seconds: float) -> None:
         """Leave in good order, but never wait longer than ``seconds`` for a backend that does not answer."""
-        closing: Sequence[Callable[[], None]] = (self.ticker.close, self.wake.close, self.backends.close)
+        closing: Sequence[Callable[[], object]] = (
+            self.ticker.close, self.shown.flush, self.wake.close, self.backends.close, self.shown.close,
+        )  # fmt: skip
 
         def close_all() -> None:
             for close in closing:
@@ -98,9 +113,10 @@ def beat(
     found = sources(app, decorated)
     collected = collect(app, found, settings, started=clock.now())
     check_graces(settings, collected.graces())
+    shown = Shown(app, settings, clock)
     made = backends(app, settings, clock, stores)
     warn((*settings.warnings, *collected.warnings, *odd(app, settings)))
-    sink = LogEvents()
+    sink = shown.sink
     code = CodeStore(collected.definitions, on_broken=broken(sink))
     coordinator = faults.coordinator(made.coordinator)
     bounds = _bounds(app, settings, guarded)
@@ -125,7 +141,7 @@ def beat(
         wake=made.wake(),
         coordinator=coordinator,
         backends=made,
-        events=sink,
+        shown=shown,
         clock=clock,
         app=app,
         sources=found,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from celery_parrot.clock import Clock
+from celery_parrot.instrumentation import flush
 from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator, EventSink
 from celery_parrot.runtime.worker.guard import Guard
@@ -21,6 +22,8 @@ logger = logging.getLogger("celery_parrot.worker")
 
 _AT_THE_FIRST_CALL: Final = ("encodings.idna", "importlib.readers", "importlib.resources.readers", "secrets")
 """What Python and Redis clients import when a server is first called."""
+
+_LAST_EVENTS_WITHIN: Final = 0.5
 
 
 class Installed:
@@ -49,6 +52,7 @@ class Installed:
         self.clock = clock
         self.main_pid: int | None = None
         self._connect = connect
+        self._events = events
         self.sessions = Sessions(lambda: Session(connect, clock, lease, namespace, events))
         self.guard = Guard(self)
         self.parent = Parent(self)
@@ -75,12 +79,11 @@ class Installed:
     def worker_stops(self) -> None:
         """The worker shuts down: nothing unsaid is kept back. A thread whose body still runs keeps the session."""
         session = self.sessions.existing()
-        if session is None:
-            return
-        if session.lifecycle.running:
+        if session is not None and session.lifecycle.running:
             session.lifecycle.flush()
         else:
             self.sessions.stop()
+        flush(self._events, _LAST_EVENTS_WITHIN)
 
     def process_stops(self) -> None:
         """This process ends now. What still runs here is cut off, and says so; an unacknowledged message comes again
@@ -90,3 +93,4 @@ class Installed:
             return
         self.guard.cut_off(session)
         self.sessions.stop()
+        flush(self._events, _LAST_EVENTS_WITHIN)

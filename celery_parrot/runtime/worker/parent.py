@@ -128,7 +128,7 @@ class Parent:
             attempt=delivery.attempt,
         )
         lifecycle = self._installed.sessions.get().lifecycle
-        lifecycle.close_soon(outcome, delivery=delivery if terminated else None)
+        lifecycle.close_soon(outcome, delivery=delivery if terminated else None, of=delivery)
 
     def unknown(self, headers: Mapping[str, Any], hostname: str, name: str) -> None:
         """No task of this name is registered here."""
@@ -148,7 +148,7 @@ class Parent:
             outcome = Outcome(
                 lease=Lease(delivery.key, ""), status=status, reason=reason, error=error, attempt=delivery.attempt
             )
-            self._installed.sessions.get().lifecycle.close_soon(outcome)
+            self._installed.sessions.get().lifecycle.close_soon(outcome, of=delivery)
 
     def _delivery(self, headers: Mapping[str, Any], hostname: str) -> Delivery | None:
         header = headers[HEADER]

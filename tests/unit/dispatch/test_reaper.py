@@ -143,7 +143,8 @@ def test_a_wave_of_them_is_not_a_wave_of_log_lines() -> None:
     scene.coordinator.answer = [_reaped()] * 400
     scene.reaper.run()
     assert len(scene.told.events) == 51
-    assert scene.told.events[-1].fields == {"count": 350}
+    fields = {"kind": "agent", "status": "abandoned", "reason": "worker lost", "count": 350}
+    assert scene.told.events[-1].fields == fields
 
 
 def test_a_full_page_means_that_there_may_be_more() -> None:

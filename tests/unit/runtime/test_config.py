@@ -424,8 +424,8 @@ def test_an_unknown_setting_is_a_warning_with_the_closest_name() -> None:
 
 
 def test_a_setting_that_nothing_uses_yet_is_said() -> None:
-    (sentence,) = read(parrot_metrics_port=9).warnings
-    assert sentence.startswith("parrot_metrics_port is set")
+    (sentence,) = read(parrot_allowed_tasks=["t.a"]).warnings
+    assert sentence.startswith("parrot_allowed_tasks is set")
 
 
 def test_alerts_without_a_mail_server_are_said_to_be_logged_only() -> None:

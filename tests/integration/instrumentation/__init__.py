@@ -1,0 +1,1 @@
+SECRET = "s3cret-value"
