@@ -76,7 +76,7 @@ def test_13_freed_by_the_lapsed_lease_both_hold_it(rig: Rig) -> None:
             return True
         return real(space, limit, key)
 
-    with mock.patch.object(turns, "has_room", lease_bound):
+    with mock.patch.multiple(turns, has_room=lease_bound, _somebody_may_fit=lambda space: True):
         beat, f, g = _dies_and_its_redelivery_is_put_back(rig)
     assert rig.status(f) is Status.RUNNING
     assert g in sent(beat)
@@ -113,7 +113,7 @@ def test_17_a_hold_that_expires_is_given_to_another(rig: Rig) -> None:
             return True
         return real(space, limit, key)
 
-    with mock.patch.object(turns, "has_room", short_lived):
+    with mock.patch.multiple(turns, has_room=short_lived, _somebody_may_fit=lambda space: True):
         beat, f, g = _waits_in_the_queue(rig, 20)
     assert g in sent(beat)
     assert rig.start(delivery_of(f, "W1#1")).verdict is StartVerdict.RUN
