@@ -316,6 +316,8 @@ class Outbox:
         ours all along. One that a person asked for was nobody's."""
         if not before and fire.origin in DEMANDED:
             self._tell(events.FIRE_CLAIMED, logging.DEBUG, f"claimed, {fire.origin} asked for", fire)
+        elif not before:
+            self._tell(events.TRIED_AGAIN, logging.WARNING, "its limits were forgotten, it asks for them again", fire)
         elif before == self._owner:
             self._tell(events.TRIED_AGAIN, logging.INFO, f"in the outbox again, try {fire.tries}", fire)
         else:

@@ -84,10 +84,12 @@ class Router:
         attempt: int = 1,
         deadline: datetime | None = None,
         override: str = "",
+        limits: bool = False,
     ) -> Message:
         """The message of one attempt of one fire. Raises what a lazy argument raises.
 
         :param override: JSON text of ``args`` and ``kwargs`` in place of the schedule's.
+        :param limits: the fire holds limits. Its message says so: if all is forgotten, it must ask for them again.
 
         A fire of kind ``task`` calls ``target`` with the schedule's own arguments; any other kind's task is called
         as ``task(target, method_name=…, prompt=…, target_id=…, tenant=…, **kwargs)``, omitting what is None.
@@ -107,7 +109,7 @@ class Router:
             args=args,
             kwargs=kwargs,
             options=self._options(schedule, kind, task),
-            headers=self._headers(schedule, key, origin, attempt, deadline),
+            headers=self._headers(schedule, key, origin, attempt, deadline, _held(limits, override)),
         )
 
     def _options(self, schedule: Schedule, kind: Kind, task: str) -> dict[str, Any]:
@@ -115,7 +117,13 @@ class Router:
         return {**options, **time_limits(options, self._of_task(task), kind, self.bounds)}
 
     def _headers(
-        self, schedule: Schedule, key: FireKey, origin: Origin, attempt: int, deadline: datetime | None
+        self,
+        schedule: Schedule,
+        key: FireKey,
+        origin: Origin,
+        attempt: int,
+        deadline: datetime | None,
+        more: Mapping[str, Any],
     ) -> dict[str, Any]:
         identity = {
             "scheduler": self._namespace.name,
@@ -127,11 +135,18 @@ class Router:
             "kind": schedule.kind,
             "attempt": attempt,
             "deadline": None if deadline is None else deadline.astimezone(UTC).isoformat(),
+            **more,
         }
         if key.nonce:
             identity["nonce"] = key.nonce
         own = {HEADER: identity, "periodic_task_name": schedule.name, "celery_beat_task": True}
         return {**(schedule.options.get("headers") or {}), **own}
+
+
+def _held(limits: bool, override: str) -> Mapping[str, Any]:
+    if not limits:
+        return {}
+    return {"limits": True, "override": override} if override else {"limits": True}
 
 
 def _present(schedule: Schedule) -> dict[str, Any]:

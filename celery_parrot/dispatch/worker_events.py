@@ -34,6 +34,11 @@ _MET: Final = {
     StartVerdict.DUPLICATE: (FIRE_DUPLICATE, logging.INFO, "is a duplicate and does not run"),
     StartVerdict.PUT_BACK: (FIRE_PUT_BACK, logging.INFO, "runs elsewhere: put back for one lease time"),
     StartVerdict.QUIET: (FIRE_HELD, logging.INFO, "held back: the coordinator lost its memory"),
+    StartVerdict.ASKS_AGAIN: (
+        FIRE_HELD,
+        logging.WARNING,
+        "does not run: its limits were forgotten, a beat asks for them again and sends it anew",
+    ),
     StartVerdict.EXPIRED: (events.FIRE_EXPIRED, logging.WARNING, "was not started before its deadline"),
 }
 

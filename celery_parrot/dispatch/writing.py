@@ -121,6 +121,7 @@ class Writer:
                 attempt=fire.attempt,
                 deadline=deadline,
                 override=fire.override,
+                limits=bool(ticket.limits),
             )
             return Written(ticket, message, deadline)
         except Exception as exc:  # a lazy argument is code of the user's

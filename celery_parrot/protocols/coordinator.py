@@ -138,7 +138,8 @@ class Coordinator(Protocol):
 
         1. quiet: ``QUIET``.
         2. unknown claim: a put-back copy, and a fire that has ended by the history, is a ``DUPLICATE``; any other
-           creates the claim, then 7 and 8.
+           creates the claim, then 7 and 8; but one that was sent holding limits does not run: after 7 it is put into
+           the outbox as its next attempt, takeable at once, so that a beat asks for them again: ``ASKS_AGAIN``.
         3. ended: ``DUPLICATE`` (``unknown`` is no end: it runs after all).
         4. ``(attempt, retries)`` of the message lower than the claim's ``(sent_as, retries)``: ``DUPLICATE``.
            Higher: the next attempt, runs at once, whatever the lease of the one before.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -19,6 +19,7 @@ class StartVerdict(StrEnum):
     DUPLICATE = "duplicate"  # acknowledge, do not run
     PUT_BACK = "put_back"  # another delivery holds a live lease: same id again, one lease time later
     QUIET = "quiet"  # the coordinator lost its memory: same id again, when it speaks again
+    ASKS_AGAIN = "asks_again"  # acknowledge, do not run: its limits were forgotten, its next attempt asks for them
     EXPIRED = "expired"  # over its queue deadline, now recorded as such
 
 
@@ -33,6 +34,8 @@ class Delivery:
         its claim may be what was forgotten.
     :ivar deadline: the queue deadline as the message says, or None. The claim's own counts where there is one.
     :ivar silent_after: seconds without a sign of progress after which the fire is reaped, or None.
+    :ivar limits: it was sent holding limits. ``override``: of such a fire, as :attr:`Fire.override`; where its claim is
+        forgotten, it is sent again with that.
     """
 
     key: FireKey
@@ -46,6 +49,8 @@ class Delivery:
     put_back: bool = False
     deadline: datetime | None = None
     silent_after: float | None = None
+    limits: bool = False
+    override: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

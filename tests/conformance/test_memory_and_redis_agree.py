@@ -188,6 +188,7 @@ class Player:
             put_back=self._random.random() < 0.3,
             deadline=self._pick((None, None, None, self._base)),
             silent_after=self._pick((None, None, 4.0)),
+            limits=self._random.random() < 0.2,
         )
 
     def limits(self) -> tuple[Limit, ...]:

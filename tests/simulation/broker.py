@@ -32,6 +32,7 @@ class Parcel:
     retries: int = 0
     put_back: bool = False
     deadline: datetime | None = None
+    limits: bool = False
     tag: int = 0
 
     @classmethod
@@ -40,7 +41,8 @@ class Parcel:
         key = FireKey(header["schedule_id"], datetime.fromisoformat(header["due_at"]), header.get("nonce", ""))
         origin = Origin(header["origin"])
         deadline = datetime.fromisoformat(header["deadline"]) if header.get("deadline") else None
-        return cls(key, header["name"], header["kind"], message.task_id, origin, header["attempt"], deadline=deadline)
+        more = {"deadline": deadline, "limits": header.get("limits", False)}
+        return cls(key, header["name"], header["kind"], message.task_id, origin, header["attempt"], **more)
 
 
 class Broker:
@@ -134,6 +136,8 @@ class BrokerSender:
                 results.append(SendResult(SendStatus.NOT_TRIED))
             elif message.task == UNSENDABLE:
                 results.append(SendResult(SendStatus.BROKEN, "not serialisable"))
+            elif HEADER not in message.headers:  # it tells somebody of a fire
+                results.append(SendResult(SendStatus.SENT))
             else:
                 results.append(self._publish(Parcel.of(message)))
         return results

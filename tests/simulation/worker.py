@@ -91,6 +91,7 @@ class Worker:
             retries=parcel.retries,
             put_back=parcel.put_back,
             deadline=parcel.deadline,
+            limits=parcel.limits,
         )
         try:
             reply = self.lifecycle.open(delivery)

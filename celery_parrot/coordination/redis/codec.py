@@ -193,6 +193,10 @@ def delivery_out(delivery: Delivery) -> dict[str, Any]:
         out["deadline"] = to_ms(delivery.deadline)
     if delivery.silent_after is not None:
         out["silent_after"] = _ms(delivery.silent_after)
+    if delivery.limits:
+        out["limits"] = True
+    if delivery.override:
+        out["override"] = delivery.override
     return out
 
 

@@ -34,7 +34,10 @@ def start(space: Space, delivery: Delivery) -> StartReply:
     if claim is None:  # 2
         if delivery.put_back or records.ended(space, delivery.key):
             return StartReply(verdict=StartVerdict.DUPLICATE, attempt=delivery.attempt)
-        return _open(space, _unknown(space, delivery), delivery)
+        claim = _unknown(space, delivery)
+        if delivery.limits and not _is_over(space, claim):
+            return _ask_again(space, claim, delivery)
+        return _open(space, claim, delivery)
     fire = claim.fire
     if fire.status.terminal and fire.status is not Status.UNKNOWN:  # 3
         return StartReply(verdict=StartVerdict.DUPLICATE, attempt=fire.attempt)
@@ -65,12 +68,23 @@ def _unknown(space: Space, delivery: Delivery) -> Claim:
             deadline=delivery.deadline,
             tells=TELLS_ALL,
             guard=GUARD_OF_STRAYS if delivery.origin is Origin.RUN_NOW else None,
+            override=delivery.override,
         )
     )
     # Known to the history, it has been counted before its claim expired.
     claim.counted = records.recorded(space, delivery.key)
     claim.stray = True
     return claim
+
+
+def _ask_again(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
+    """What it held may be somebody else's by now: a beat asks for its limits, and sends the next attempt."""
+    attempt = delivery.attempt + 1
+    _sent(space, claim)
+    space.change(claim, status=Status.PENDING, attempt=attempt, sent_as=attempt, retries=0, deadline=None)
+    claim.free = space.named = True
+    records.record(space, claim)
+    return StartReply(verdict=StartVerdict.ASKS_AGAIN, attempt=attempt)
 
 
 def _meet(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
@@ -90,8 +104,7 @@ def _meet(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
 
 def _open(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
     """Rules 7 and 8: nobody runs it."""
-    deadline = claim.fire.deadline
-    if deadline is not None and space.now > deadline and space.judging:
+    if _is_over(space, claim):
         _sent(space, claim)
         claim.ended_by = None
         fire = space.change(claim, status=Status.EXPIRED, reason=QUEUE_DEADLINE, finished_at=space.now)
@@ -99,6 +112,11 @@ def _open(space: Space, claim: Claim, delivery: Delivery) -> StartReply:
         limits.release(space, claim)
         return StartReply(verdict=StartVerdict.EXPIRED, attempt=fire.attempt)
     return _run(space, claim, delivery, attempt=claim.fire.attempt)
+
+
+def _is_over(space: Space, claim: Claim) -> bool:
+    deadline = claim.fire.deadline
+    return deadline is not None and space.now > deadline and space.judging
 
 
 def _run(space: Space, claim: Claim, delivery: Delivery, *, attempt: int) -> StartReply:

@@ -39,6 +39,9 @@ GUARD = "running:"
 #: Seconds for which a run-now keeps the guard that is known by its message alone.
 GUARD_OF_STRAYS = 3600.0
 
+#: At exactly that moment it is not over yet.
+_STILL_IN_TIME = frozenset({Moment.DEADLINE, Moment.UNKNOWN, Moment.WAIT})
+
 #: Claims are looked through for expired ones this often.
 _PURGE_EVERY = timedelta(minutes=1)
 
@@ -184,7 +187,7 @@ class Space(ABC):
     def lapsed(self, claim: Claim, moment: Moment) -> bool:
         """Whether that moment has come for the claim."""
         at = moment_of(claim, moment, self.timing)
-        return at is not None and at <= self.now
+        return at is not None and (at < self.now or (at == self.now and moment not in _STILL_IN_TIME))
 
     def prefetch(self, keys: Iterable[FireKey] = (), schedules: Iterable[str] = ()) -> None:  # noqa: B027 - a hint
         """These claims with their history entries, and the states of their and these schedules, are about to be asked

@@ -114,7 +114,7 @@ class Guard:
         if reply.verdict is StartVerdict.RUN:
             self._enter(task, header, delivery, reply.attempt, opened=True)
             return None
-        if reply.verdict in (StartVerdict.DUPLICATE, StartVerdict.EXPIRED):
+        if reply.verdict in (StartVerdict.DUPLICATE, StartVerdict.ASKS_AGAIN, StartVerdict.EXPIRED):
             raise Ignore(str(reply.verdict))
         # Only a copy that met somebody who runs the fire is marked: see Lifecycle.open().
         met = delivery.put_back or reply.verdict is StartVerdict.PUT_BACK

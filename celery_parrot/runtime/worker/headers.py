@@ -63,6 +63,8 @@ def read_delivery(header: Mapping[str, Any], *, worker: str, retries: int, eta: 
         retries=retries,
         put_back=bool(header.get(PUT_BACK)),
         deadline=deadline,
+        limits=bool(header.get("limits")),
+        override=str(header.get("override") or ""),
     )
 
 

@@ -17,6 +17,7 @@ from celery_parrot.protocols import (
     Limit,
     LimitRequest,
     Limits,
+    Mark,
     Memory,
     Running,
     StartVerdict,
@@ -28,6 +29,7 @@ GPU3 = Limit("group:gpu", 3)
 SLOT = Limit(SLOTS)
 
 GRANTED, WAITING, SKIPPED, LOST = Grant.GRANTED, Grant.WAITING, Grant.SKIPPED, Grant.LOST
+RUN = StartVerdict.RUN
 
 
 class LimitsConformance(Limiting):
@@ -234,6 +236,45 @@ class LimitsConformance(Limiting):
         assert [scene.status(n) for n in (2, 3)] == [Status.WAITING, Status.WAITING]
         assert self.ask(scene, 4, KIND).grant is SKIPPED
         assert scene.finish(1, "t1").named == (scene.key(2),)
+
+    def _forgotten(self, scene: Scene, backend: Backend) -> None:
+        """1 was sent holding its limit, 2 waits behind it; all is forgotten, and 2 has started since."""
+        self.grants(scene, [(1, (GPU,)), (2, (GPU,))])
+        scene.c.confirm([scene.hold(1)])
+        mirror = scene.sweep()
+        backend.flush()
+        marks = (Mark(schedule_id="a", last_due=scene.due(9)),)
+        scene.c.remember(Memory(marks=marks, outbox=mirror.entries, line=mirror.line))
+        scene.pass_time(TIMING.lease + 1)
+        scene.c.reap()
+        assert scene.start(2, "t2").verdict is RUN
+
+    def test_a_message_whose_limits_were_forgotten_asks_again(self, scene: Scene, backend: Backend) -> None:
+        self._forgotten(scene, backend)
+        reply = scene.start(1, "t1", limits=True, override='{"args": [7]}')
+        assert (reply.verdict, reply.attempt) == (StartVerdict.ASKS_AGAIN, 2)
+        fire = scene.fire(1)
+        assert (fire.status, fire.attempt, fire.sent_as, fire.retries) == (Status.PENDING, 2, 2, 0)
+        assert fire.override == '{"args": [7]}'
+        assert scene.state().run_count == 2  # 1 was sent, too: nothing that max_fires counted comes back
+        assert scene.start(1, "t1", limits=True).verdict is StartVerdict.DUPLICATE  # or its reply was lost
+        (taken,) = scene.c.take([scene.hold(1, fire.owner, fire.tries)], "b2")  # at once
+        assert taken is not None
+        request = LimitRequest(hold=scene.hold(1, "b2", taken.tries), limits=(GPU,))
+        assert self.limits(scene).request([request])[0].grant is WAITING
+        assert scene.finish(2, "t2").named == (scene.key(1),)
+        assert scene.start(1, "t3", attempt=2, limits=True).verdict is RUN
+
+    def test_a_forgotten_message_over_its_deadline_has_expired(self, scene: Scene, backend: Backend) -> None:
+        self._forgotten(scene, backend)
+        late = scene.now() - timedelta(seconds=1)
+        assert scene.start(1, "t1", limits=True, deadline=late).verdict is StartVerdict.EXPIRED
+        assert scene.status(1) is Status.EXPIRED
+
+    def test_a_put_back_copy_whose_limits_were_forgotten_is_a_duplicate(self, scene: Scene, backend: Backend) -> None:
+        self._forgotten(scene, backend)
+        assert scene.start(1, "t1", limits=True, put_back=True).verdict is StartVerdict.DUPLICATE
+        assert scene.c.claims([scene.key(1)]) == [None]
 
     def test_an_outcome_while_quiet_names_nobody(self, scene: Scene, backend: Backend) -> None:
         self.grants(scene, [(1, (GPU,)), (2, (GPU,))])

@@ -111,6 +111,14 @@ def test_headers_say_which_fire_it_is() -> None:
     assert "headers" not in made.options
 
 
+def test_a_message_of_a_fire_that_holds_limits_says_so() -> None:
+    """And how it is sent again with the arguments that it was asked for with, if all is forgotten."""
+    override = '{"args": [7]}'
+    assert message(schedule(), limits=True).headers["parrot"]["limits"] is True
+    assert message(schedule(), limits=True, override=override).headers["parrot"]["override"] == override
+    assert not {"limits", "override"} & message(schedule(), override=override).headers["parrot"].keys()
+
+
 def test_the_task_id_is_the_fires_and_later_attempts_differ() -> None:
     """Whatever the zone the due time was written in; workers drop an id that they saw end."""
     fire_id = NAMESPACE.fire_id(FireKey("id-1", DUE))

@@ -1,5 +1,5 @@
 -- call.items: {text, id, moment, name, kind, origin, token, worker, attempt, retries, put_back, deadline?,
--- silent_after?}
+-- silent_after?, limits?, override?}
 -- -> {verdict, attempt, lease_until or 0, retry_after in ms, then name, capacity, busy and buffer or "" of each limit that
 -- it holds} each, {} where something cannot be read. The rules are numbered as in protocols/coordinator.py.
 local lost = enter()
@@ -34,10 +34,13 @@ local function run(f, d, attempt)
   return running(c)
 end
 
+local function over(c)
+  return c.deadline and now > c.deadline and judging()
+end
+
 -- 7 and 8: nobody runs it
 local function open(f, d)
-  local deadline = f.c.deadline
-  if deadline and now > deadline and judging() then
+  if over(f.c) then
     was_sent(f)
     finish_as(f, 'expired', 'queue deadline', false)
     return { 'expired', f.c.attempt, 0, 0 }
@@ -67,11 +70,23 @@ local function unknown(d, entry)
   return { text = d.text, id = d.id, moment = d.moment, was = 'sent', c = {
     moment = d.moment, name = d.name, kind = d.kind, origin = d.origin, status = 'sent', owner = '', owned = now,
     committed = now, tries = 0, attempt = d.attempt, sent_as = d.attempt, retries = d.retries, token = '',
-    worker = '', reason = '', deadline = d.deadline, guard = stray_guard(d.origin),
+    worker = '', reason = '', deadline = d.deadline, guard = stray_guard(d.origin), override = d.override,
     -- known to the history, it has been counted before its claim expired
     counted = entry and true or nil, told = entry and entry.delivery and true or nil, tells = TELLS_ALL,
     store = entry and entry.store, stray = not (entry and entry.store) or nil,
   } }
+end
+
+-- What it held may be somebody else's by now: a beat asks for its limits, and sends the next attempt.
+local function ask_again(f, d)
+  local c = f.c
+  was_sent(f)
+  c.status, c.attempt, c.retries, c.free, c.deadline = 'pending', d.attempt + 1, 0, true, nil
+  c.sent_as = c.attempt
+  save(f)
+  record(f)
+  wake()
+  return { 'asks_again', c.attempt, 0, 0 }
 end
 
 local function start(d)
@@ -85,7 +100,11 @@ local function start(d)
     if d.put_back or ended then
       return { 'duplicate', d.attempt, 0, 0 }
     end
-    return open(unknown(d, entry), d)
+    f = unknown(d, entry)
+    if d.limits and not over(f.c) then
+      return ask_again(f, d)
+    end
+    return open(f, d)
   end
   local c = f.c
   if not ON_THE_WAY[c.status] and c.status ~= 'unknown' then -- 3

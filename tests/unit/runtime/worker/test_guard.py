@@ -291,6 +291,21 @@ def test_a_retry_has_a_deadline_of_its_own() -> None:
     assert headers.read_delivery(header, worker="w", retries=1, eta=None).deadline is None
 
 
+def test_what_a_fire_holds_travels_with_its_message(place: Make) -> None:
+    """Where its claim was forgotten it does not run: a beat asks for its limits again."""
+    here = place()
+
+    @here.app.task(shared=False)
+    def task() -> None:
+        raise AssertionError
+
+    traced = here.run(task, limits=True, override='{"args": [7]}')
+    assert state_of(traced) == "IGNORED"
+    (fire,) = here.server.client().claims([KEY])
+    assert fire is not None
+    assert (fire.status, fire.attempt, fire.override) == (Status.PENDING, 2, '{"args": [7]}')
+
+
 def test_expired_is_ignored(place: Make) -> None:
     here = place()
 
