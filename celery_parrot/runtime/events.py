@@ -141,6 +141,9 @@ class _Outgoing:
         return self._clock.wait(self._empty, seconds)
 
     def _run(self) -> None:
+        with suppress(Exception):  # imports at once: a process may be about to end, and can import nothing then
+            importlib.import_module("celery.events.dispatcher")
+            _ = self._broker.connection.transport
         while True:
             self._clock.wait(self._some, _IDLE)
             self._clock.wait(self._hurry, _AGAIN if self._down else EVERY)
