@@ -94,15 +94,21 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None, *, bounded: 
     return engine
 
 
+def isolation_of(engine: Engine) -> str:
+    """The isolation level that an engine was made with, in capitals; empty where it was given none."""
+    given = engine.get_execution_options().get("isolation_level")
+    if given is None:  # SQLAlchemy shows no other way to what an engine was made with
+        given = getattr(engine.dialect, "_on_connect_isolation_level", None)
+    return str(given or "").upper().replace("_", " ")
+
+
 def refuse_autocommit(engine: Engine) -> None:
     """Where each statement stands alone nothing is decided once, whoever asks at the same time.
 
     :raises ConfigurationError: for an engine whose connections begin no transaction.
     """
-    given = engine.get_execution_options().get("isolation_level")
-    if given is None:  # SQLAlchemy shows no other way to what an engine was made with
-        given = getattr(engine.dialect, "_on_connect_isolation_level", None)
-    if str(given).upper().replace("_", " ") == "AUTOCOMMIT":
+    given = isolation_of(engine)
+    if given == "AUTOCOMMIT":
         raise ConfigurationError(
             "parrot_database_options",
             {"isolation_level": given},

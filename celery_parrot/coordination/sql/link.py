@@ -11,7 +11,15 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, Engine, event, exc
 
 from celery_parrot.clock import Clock
-from celery_parrot.database.engine import UNREACHABLE, in_the_way, make_engine, masked, refuse_autocommit, unreachable
+from celery_parrot.database.engine import (
+    UNREACHABLE,
+    in_the_way,
+    isolation_of,
+    make_engine,
+    masked,
+    refuse_autocommit,
+    unreachable,
+)
 from celery_parrot.database.types import MYSQL, POSTGRESQL, SQLITE
 from celery_parrot.errors import Unreachable
 
@@ -36,13 +44,16 @@ _FIRST_PAUSE: Final = 0.05
 
 _TRIES: Final = 5
 
+_ISOLATION: Final = "READ COMMITTED"
+
 
 class Link:
     """One database as one process sees it. Thread-safe, and usable on both sides of a fork.
 
     While the database is away, calls fail at once for up to a second between two tries.
 
-    :param target: a URL, or an engine of the user's own, which keeps its settings but for the bounds named above, and
+    :param target: a URL, or an engine of the user's own, which keeps its settings but for the bounds named above and
+        the isolation level, and
         is used by the process that made it only.
     :param options: for SQLAlchemy's ``create_engine``.
     :raises ConfigurationError: for a URL that cannot be read, or whose driver is not installed.
@@ -126,7 +137,10 @@ class Link:
             engine = make_engine(self._target, {"pool_pre_ping": False, **self._options})
         if not event.contains(engine, "connect", _tell):
             event.listen(engine, "connect", _tell)
-        return engine
+        if engine.dialect.name == SQLITE or isolation_of(engine) == _ISOLATION:
+            return engine
+        # A snapshot from before the row of the name was locked shows nothing of what others have decided meanwhile.
+        return engine.execution_options(isolation_level=_ISOLATION)
 
     def _current(self) -> Engine:
         """A connection made before a fork is the parent's: never use it, nor close it."""

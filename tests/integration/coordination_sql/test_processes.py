@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from celery_parrot.clock import SystemClock
 from celery_parrot.coordination.sql import SqlCoordinator
 from celery_parrot.coordination.sql.link import FROZEN_AFTER, Link
+from celery_parrot.database.engine import make_engine
 from celery_parrot.errors import MemoryLost, Unreachable
 from celery_parrot.model.fire import Namespace
 from celery_parrot.model.plan import Verdict
@@ -235,3 +236,20 @@ def test_missing_tables_are_named_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match=r"celery -A app parrot db upgrade"):
         coordinator.attach()
     coordinator.close()
+
+
+@pytest.mark.parametrize("dialect", ["postgresql", "mysql"])
+def test_an_engine_of_any_isolation_level_reads_what_is_committed(request: pytest.FixtureRequest, dialect: str) -> None:
+    """Else a call that waited for another would decide by what was there before that one."""
+    database: SqlDatabase = request.getfixturevalue(dialect)
+    statement = "SHOW transaction_isolation" if dialect == "postgresql" else "SELECT @@SESSION.tx_isolation"
+    engine = make_engine(database.url, {"isolation_level": "SERIALIZABLE"})
+
+    def work(connection: Connection, _: str) -> str:
+        return str(connection.exec_driver_sql(statement).scalar())
+
+    link = Link(engine, SystemClock())
+    assert link.transaction(work).upper().replace("-", " ") == "READ COMMITTED"
+    with engine.connect() as connection:  # the user's own calls stay as they were
+        assert work(connection, "").upper() == "SERIALIZABLE"
+    engine.dispose()
