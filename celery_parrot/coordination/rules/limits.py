@@ -177,6 +177,7 @@ def restore_waiting(space: Space, waiting: Waiting) -> None:
         return
     claim = space.add(waiting.fire)
     claim.limits = waiting.limits
+    claim.counted = waiting.fire.sent_at is not None
     space.restore_capacities(claim.limits)
     claim.mirrored = space.epoch
     turns.hold(space, claim, waited=False)

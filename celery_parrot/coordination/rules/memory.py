@@ -43,6 +43,7 @@ def restore(space: Space, memory: Memory) -> None:
     for fire in memory.outbox:
         if space.claim(fire.key) is None and fire.status is Status.PENDING:
             claim = space.add(fire)
+            claim.counted = fire.sent_at is not None  # sent before, it was counted before
             claim.mirrored = space.epoch
             space.change(claim)
             records.record(space, claim)

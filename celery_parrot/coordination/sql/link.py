@@ -53,8 +53,7 @@ class Link:
     While the database is away, calls fail at once for up to a second between two tries.
 
     :param target: a URL, or an engine of the user's own, which keeps its settings but for the bounds named above and
-        the isolation level, and
-        is used by the process that made it only.
+        the isolation level, and is used by the process that made it only.
     :param options: for SQLAlchemy's ``create_engine``.
     :raises ConfigurationError: for a URL that cannot be read, or whose driver is not installed.
     """
