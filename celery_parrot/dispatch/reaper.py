@@ -19,7 +19,8 @@ from celery_parrot.model.events import Event
 from celery_parrot.model.fire import Fire, Status
 from celery_parrot.protocols import NEVER_STARTED, Coordinator, EventSink, Reaped
 
-BATCH: Final = 500
+BATCH: Final = 200
+"""In a database one look is one transaction, which must stay far from what ends it as frozen."""
 HOLDING_EVERY: Final = 1.0
 """Seconds between two looks at what holds limits or waits for them."""
 

@@ -140,10 +140,10 @@ def test_each_end_is_said_in_its_own_words(reaped: Reaped, name: str, level: int
 
 def test_a_wave_of_them_is_not_a_wave_of_log_lines() -> None:
     scene = Scene(Limiting())
-    scene.coordinator.answer = [_reaped()] * 400
+    scene.coordinator.answer = [_reaped()] * 180
     scene.reaper.run()
     assert len(scene.told.events) == 51
-    fields = {"kind": "agent", "status": "abandoned", "reason": "worker lost", "count": 350}
+    fields = {"kind": "agent", "status": "abandoned", "reason": "worker lost", "count": 130}
     assert scene.told.events[-1].fields == fields
 
 
