@@ -149,6 +149,9 @@ class Crowd:
         kept = self._random.sample(sorted(self._running), len(self._running) * 2 // 3)
         self._pair.redis.clock_offset += self._pick((0.5, 2.5, 2.5))
         self._pair.both("renew_leases", lambda c: c.renew_leases([Lease(key, "t") for key in kept]))
+        for _ in range(3):  # else no age in the outbox is ever judged
+            self._pair.redis.clock_offset += 0.6
+            self._pair.both("renew_leases", lambda c: c.renew_leases([]))
         for reaped in self._pair.both("reap", lambda c: c.reap(holding=True)):
             self._running.pop(reaped.fire.key, None)
 
