@@ -107,7 +107,8 @@ def _send(
     mail = EmailMessage(policy=SMTP)
     mail["From"] = means.mail_from
     mail["To"] = ", ".join(recipients)
-    mail["Subject"] = templates.one_line(subject, _SUBJECT_CHARS)
+    # The library decodes encoded words in a value and writes their line ends out: what they hide would be headers.
+    mail["Subject"] = templates.one_line(subject, _SUBJECT_CHARS).replace("=?", "= ?")
     mail["Date"] = format_datetime(means.clock.now())
     # The same for every try: who gets it twice can tell.
     mail["Message-ID"] = f"<{uuid.uuid5(uuid.NAMESPACE_URL, letter.key)}@celery-parrot>"

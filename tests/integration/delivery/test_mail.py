@@ -79,6 +79,19 @@ def test_no_value_makes_a_header() -> None:
     assert post.mails[0]["Subject"] == "a Bcc: evil@example.com body"
 
 
+@pytest.mark.parametrize("hidden", ["?q?x=0d=0aBcc:_evil@example.com", "?b?eA0KDQpCY2M6IGV2aWxAZXhhbXBsZS5jb20="])
+def test_no_encoded_word_makes_a_header(hidden: str) -> None:
+    """A line end that a name hides in an encoded word stays hidden, and in the subject."""
+    post = Post()
+    with mail_server(post) as port:
+        report = sent(port, {"subject": "$name"}, parcel(name=f"a =?utf-8{hidden}?= b"))
+    assert report.status == "delivered"
+    (mail,) = post.mails
+    assert mail["Bcc"] is None
+    assert mail["Subject"] == f"a =?utf-8{hidden}?= b".replace("=?", "= ?")
+    assert mail["Message-ID"]
+
+
 def test_the_alert_says_what_to_do() -> None:
     """Schedule, last error, since when, how many, and the command, as a shell takes it."""
     story = parcel(About.ALERT, name="night ly", failures=3, failing_since=parcel().due_at, error="ValueError: no rows")
