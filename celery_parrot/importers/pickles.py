@@ -81,10 +81,26 @@ def loads(what: str, text: bytes) -> Any:
 class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         module = {"__builtin__": "builtins"}.get(module, module)
-        return _KNOWN.get((module, name)) or _record(f"{module}.{name}")
+        known = _KNOWN.get((module, name)) or _record(f"{module}.{name}")
+        return known if isinstance(known, type) else _Callable(known)
 
     def persistent_load(self, pid: Any) -> Any:
         raise CannotMap("it refers to something outside of itself", "Create it by hand: parrot create")
+
+
+class _Callable:
+    """A function of ours, as a pickle gets it: to be called, and not to be changed, for other reads have it too."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+    def __setstate__(self, state: object) -> None:
+        raise CannotMap("its pickle changes a function", "Create it by hand: parrot create")
 
 
 def _record(name: str) -> type[Record]:
@@ -93,7 +109,7 @@ def _record(name: str) -> type[Record]:
 
 def _attribute(owner: Any, name: str) -> Any:
     """``getattr`` as a time zone's pickle uses it, and for nothing else."""
-    if owner is _zone and name == "_unpickle":
+    if isinstance(owner, _Callable) and owner.function is _zone and name == "_unpickle":
         return lambda key, _from_cache=True: _zone(key)
     raise CannotMap("its pickle asks for attributes of objects", "Create it by hand: parrot create")
 

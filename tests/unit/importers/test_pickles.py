@@ -53,6 +53,14 @@ def test_getattr_is_for_time_zones_only() -> None:
         loads("job", b"cbuiltins\ngetattr\n(czoneinfo\nZoneInfo\nV__globals__\ntR.")
 
 
+def test_one_pickle_changes_nothing_for_the_next() -> None:
+    """What stands for a function cannot be given other defaults, nor anything else."""
+    for state in (b"(N}S'__defaults__'\n(S'Europe/Paris'\ntst", b"}S'x'\nI1\ns"):
+        with pytest.raises(CannotMap, match="changes a function"):
+            loads("job", b"cpytz\n_p\n" + state + b"b.")
+    assert loads("job", b"cpytz\n_p\n(tR.") == ZoneInfo("UTC")
+
+
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_plain_data_comes_through(protocol: int) -> None:
     value = {
