@@ -48,4 +48,10 @@ def send(spec: Mapping[str, Any], letter: Letter, means: Means) -> None:
     callback = means.own.get(str(spec.get("type")))
     if callback is None:
         raise NotDelivered(f"no callback {spec.get('type')!r} is registered on this worker")
-    callback(letter.parcel, letter.key, **specification(spec))
+    try:
+        callback(letter.parcel, letter.key, **specification(spec))
+    except SystemExit as exc:
+        if type(exc) is not SystemExit:  # Celery's own: the worker has been told to stop
+            raise
+        # Past this it would end the process, and the delivery come back to the next one at once, without end.
+        raise NotDelivered(f"the callback called sys.exit({exc.code!r})") from None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from celery.exceptions import WorkerShutdown
 
 from celery_parrot.delivery import Job, NotDelivered, Retries, deliver
 from celery_parrot.protocols import About, DeliveryReport, Message, Parcel
@@ -18,7 +19,7 @@ class Ears:
 
     def __init__(self, *names: str) -> None:
         self.heard: list[tuple[str, str]] = []
-        self.failing: dict[str, Exception] = {}
+        self.failing: dict[str, BaseException] = {}
         self.means = means(own={name: self.ear(name) for name in names})
 
     def ear(self, name: str) -> Callable[..., None]:
@@ -47,6 +48,19 @@ def test_one_that_fails_stops_no_other() -> None:
     assert told(report) == [("a", "delivered", 1), ("b", "retrying", 1), ("c", "delivered", 1)]
     assert report.callbacks[1].error == "ValueError: no"
     assert report.status == "retrying"
+
+
+def test_one_that_would_end_the_process_stops_no_other() -> None:
+    """sys.exit in a callback is a failure of it; what Celery raises to stop a worker still stops it."""
+    ears = Ears("a", "b")
+    ears.failing["a"] = SystemExit(2)
+    job = Job(parcel=parcel(), callbacks=specs("a", "b"))
+    report = deliver(job, ears.means, last=False)
+    assert told(report) == [("a", "retrying", 1), ("b", "delivered", 1)]
+    assert report.callbacks[0].error == "the callback called sys.exit(2)"
+    ears.failing["a"] = WorkerShutdown(0)
+    with pytest.raises(WorkerShutdown):
+        deliver(job, ears.means, last=False)
 
 
 def test_only_what_failed_is_tried_again() -> None:
