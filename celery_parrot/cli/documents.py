@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import IO, Any
+from typing import IO, Any, Final
 
 import click
 import yaml
@@ -24,6 +24,9 @@ _RESOLVED = (
         list("-+0123456789."),
     ),
 )
+
+_MOST: Final = 10_000_000
+"""Values in one file: a few aliases of aliases stand for more than any machine holds."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -67,24 +70,47 @@ def read(text: str, where: str) -> tuple[list[Any], bool]:
     """
     try:
         documents = [each for each in yaml.load_all(text, _Loader) if each is not None]
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
+        _weight(documents, {})
+    except (yaml.YAMLError, ValueError, RecursionError, LookupError, AttributeError) as exc:  # of values with tags, too
         mark = getattr(exc, "problem_mark", None)
         line = "" if mark is None else f" in line {mark.line + 1}"
         problem = getattr(exc, "problem", None) or " ".join(str(exc).split())
         raise click.ClickException(f"{where} is not YAML or JSON{line}: {problem}.") from None
+    if not documents:
+        raise click.ClickException(f"{where} holds nothing; where no schedule is meant, write: schedules: []")
     found: list[Any] = []
     for document in documents:
         if isinstance(document, Mapping) and "schedules" in document:
             unknown = sorted(str(key) for key in document if key != "schedules")
-            if unknown or not isinstance(document["schedules"], list | None):
+            if unknown or not isinstance(document["schedules"], list):
                 raise click.ClickException(f"{where}: beside 'schedules', a list, there is nothing else to say.")
-            found += document["schedules"] or []
+            found += document["schedules"]
         elif isinstance(document, list):
             found += document
         else:
             found.append(document)
     single = len(documents) == 1 and isinstance(documents[0], Mapping) and "schedules" not in documents[0]
     return found, not single
+
+
+def _weight(value: Any, known: dict[int, int]) -> int:
+    """How many values there are in it, an alias counted as all that it stands for. Raises ValueError for too many, and
+    for one that holds itself.
+
+    :param known: that of each object; 0 for those that are being counted.
+    """
+    if not isinstance(value, dict | list | tuple):
+        return 1
+    weight = known.setdefault(id(value), -1)
+    if weight == 0:
+        raise ValueError("something in it holds itself")
+    if weight < 0:
+        known[id(value)] = 0
+        inside = value.values() if isinstance(value, dict) else value
+        known[id(value)] = weight = 1 + sum(_weight(each, known) for each in inside)
+        if weight > _MOST:
+            raise ValueError(f"with its aliases it holds more than {_MOST:,} values")
+    return weight
 
 
 def read_file(file: IO[str]) -> tuple[list[Any], bool]:

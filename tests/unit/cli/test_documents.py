@@ -56,7 +56,6 @@ def test_texts_stay_texts() -> None:
         ('[{"name": "a"}]', ([{"name": "a"}], True)),
         ("schedules:\n- name: a\n- name: b\n", ([{"name": "a"}, {"name": "b"}], True)),
         ("name: a\n---\nname: b\n", ([{"name": "a"}, {"name": "b"}], True)),
-        ("", ([], True)),
         ("schedules: []\n", ([], True)),
     ],
 )
@@ -73,6 +72,13 @@ def test_one_or_several(text: str, expected: object) -> None:
         ("schedules: []\nname: a", "beside 'schedules'"),
         ("{a: 1}: 2", "x is not YAML or JSON"),
         ("\x00", "x is not YAML or JSON"),
+        ("a: !!bool perhaps", "x is not YAML or JSON"),
+        ("a: !!timestamp today", "x is not YAML or JSON"),
+        ("a: &a [*a]", "holds itself"),
+        ("".join(f"- &a{n} [{', '.join([f'*a{n - 1}'] * 10 if n else 'x')}]\n" for n in range(10)), "with its aliases"),
+        ("", "x holds nothing"),  # a file that was not written to its end must not make apply --prune delete all
+        ("# later\n---\n", "x holds nothing"),
+        ("schedules:\n", "a list"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(text: str, says: str) -> None:
