@@ -16,6 +16,7 @@ from celery_parrot.planning import one_shot
 Told = tuple[str, str, list[Step]]
 """``(verdict, headline, steps)``."""
 
+_CODE: Final = "code"
 _ANY_MOMENT: Final = timedelta(seconds=2)
 _ANEW: Final = "To create, edit, enable or deploy a schedule never makes up for earlier due times."
 
@@ -130,6 +131,8 @@ def _after_the_last(facts: Facts) -> bool:
 
 
 def _before_creation(facts: Facts) -> bool:
+    if facts.view.store == _CODE:
+        return False  # its stamp is the start of the process that asks
     created = facts.view.created_at
     assert facts.trigger is not None
     return created is not None and facts.due_at <= created and one_shot(facts.trigger) is None

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from celery_parrot import InvalidSchedule, ParrotError, ScheduleNotFound
+from celery_parrot.client import why_none
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import Timing
 from tests.unit.client.why_world import BEGIN, Night, at, defined
@@ -298,9 +299,21 @@ def test_a_reading_that_was_shown_twice() -> None:
 # --- decided, and nothing known ---
 
 
-def test_before_it_existed() -> None:
+def test_before_the_code_had_it() -> None:
+    """When that was nobody knows: the stamp of a schedule of the code is the start of the process that asks."""
     night = Night(defined(created_at=BEGIN - timedelta(hours=1)))
     night.until("03:00:05")
+    assert night.told(at="yesterday 03:00") == [
+        "nightly, due Sun 2026-03-01 03:00:00 UTC, is not in the history.",
+        "The beats met the schedule, as it is now, only after that: it was neither fired nor missed. To create, edit, "
+        "enable or deploy a schedule never makes up for earlier due times.",
+    ]
+
+
+def test_before_it_existed(monkeypatch: pytest.MonkeyPatch) -> None:
+    night = Night(defined(created_at=BEGIN - timedelta(hours=1)))
+    night.until("03:00:05")
+    monkeypatch.setattr(why_none, "_CODE", "another store")
     assert night.told(at="yesterday 03:00") == [
         "nightly did not run at Sun 2026-03-01 03:00:00 UTC: it did not exist yet.",
         "It was created Mon 2026-03-02 01:58:00 UTC. To create, edit, enable or deploy a schedule never makes up for "
