@@ -51,6 +51,8 @@ class Verb(click.Command):
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
+        except BrokenPipeError:  # who reads has seen enough, as `head`: click ends without a word
+            raise
         except Exception as error:
             if os.environ.get("PARROT_TRACEBACK"):
                 raise

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from celery_parrot.errors import InvalidSchedule
+from celery_parrot.triggers import SCHEDULE_TYPES
 
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _SPAN_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(weeks?|w|days?|d|hours?|h|minutes?|min|m|seconds?|sec|s)", re.IGNORECASE)
@@ -29,6 +30,8 @@ def read_spec(schedule_type: str, text: str) -> Mapping[str, Any]:
         return config
     short = _SHORT_FORMS.get(schedule_type)
     if short is None:
+        if schedule_type not in SCHEDULE_TYPES:
+            raise InvalidSchedule("TYPE", schedule_type, f"must be one of {', '.join(SCHEDULE_TYPES)}")
         example = _JSON_EXAMPLES.get(schedule_type, '{"key": "value"}')
         raise InvalidSchedule("SPEC", text, f"must be a JSON object for {schedule_type}, such as '{example}'")
     return short(text)

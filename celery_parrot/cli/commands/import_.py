@@ -195,9 +195,10 @@ def _print(found: Found, steps: Sequence[Step], written: bool, zone: tzinfo, unk
     _list("Tasks that this app does not know; a worker must have them", unknown)
     _list("Seen and not moved", found.aside)
     counts = Counter(step.action for step in steps)
-    click.echo(
-        "\n" + ", ".join(f"{counts[action]} {_word(action, written)}" for action in Action if counts[action]) + "."
-    )
+    if counts:
+        click.echo(
+            "\n" + ", ".join(f"{counts[action]} {_word(action, written)}" for action in Action if counts[action]) + "."
+        )
     if good and not written:
         click.echo("Nothing was written. Add --write to create them; stop the old scheduler first.")
 

@@ -128,6 +128,9 @@ def test_the_command(importing: Importing, filled: PrivateRedis) -> None:
     ask("redbeat", source, "--store", "db", "--prefix", "db ", "--write")
     assert importing.client.get("db minutely").run_state.run_count == 4
 
+    nothing = ask("redbeat", source, "--key-prefix", "nobody:")
+    assert nothing.splitlines()[1:] == ["Nothing to create."]
+
     refused = ask("shelve", "celerybeat-schedule", code=1)
     assert "--trust-pickles" in refused
     assert "calling" in refused  # why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -116,6 +117,16 @@ def test_a_failure_is_one_sentence(error: Exception, sentence: str, monkeypatch:
     assert in_a_sentence(error) == sentence.removeprefix("Error: ")
     monkeypatch.setenv("PARROT_TRACEBACK", "1")
     assert CliRunner().invoke(command).exception is error
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure() -> None:
+    """As in ``parrot list | head``: click ends without a word."""
+
+    def fail() -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    result = CliRunner().invoke(Verb("fail", callback=fail))
+    assert (result.exit_code, result.output) == (1, "")
 
 
 def test_commands_that_are_not_lazy_work_too() -> None:

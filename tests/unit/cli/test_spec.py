@@ -58,6 +58,12 @@ def test_what_cannot_be_read_says_what_can(schedule_type: str, text: str, says: 
     assert says in str(caught.value)
 
 
+def test_a_type_that_does_not_exist() -> None:
+    """It is the type that is wrong, not what follows it."""
+    with pytest.raises(InvalidSchedule, match=r"TYPE = 'crn': must be one of .*cron"):
+        read_spec("crn", "0 7 * * *")
+
+
 def test_every_type_has_a_short_form_or_an_example() -> None:
     """A new type must not be forgotten here."""
     without_either = []
