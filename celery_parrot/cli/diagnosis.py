@@ -192,7 +192,10 @@ def _schedules(source: Source) -> Iterable[Finding]:
                 WARNING, "kinds", f"Kind {kind} ({_number(count, 'schedule')}{part}) is not in parrot_kinds here: no "
                 "beat with these settings sends it.",
             )  # fmt: skip
-    for state, what in ((State.BROKEN, "cannot be computed; see list"), (State.DISABLED, "disabled by failures")):
+    for state, what in (
+        (State.BROKEN, "cannot be computed; see list"),
+        (State.DISABLED, "disabled by failures; mend the cause, then resume"),
+    ):
         if names := seen.states[state]:
             yield Finding(WARNING, state.value, f"{_number(len(names), 'schedule')} {what}{part}: {_some(names)}.")
     late = timedelta(seconds=source.settings.on_time)

@@ -78,6 +78,10 @@ def _history(view: ScheduleView, zone: tzinfo, now: datetime) -> Iterable[tuple[
         yield "last error", f"{state.last_error} ({distance(state.last_error_at, now)})"
     if state.last_result:
         yield "last result", f"{state.last_result} ({distance(state.last_result_at, now)})"
+    if state.last_delivery_status:
+        undone = [f"{one['callback']}: {one['error']}" for one in state.last_callbacks if one.get("error")]
+        told = f"{state.last_delivery_status} ({distance(state.last_delivery_at, now)})"
+        yield "last delivery", ", ".join([told, *undone])
     yield "failures in a row", state.consecutive_failures or None
 
 
