@@ -89,7 +89,7 @@ FIELDS: Final = (
         {"enum": ["allow", "skip", "buffer_one", "buffer_all", None]},
         "What to do when it is due while its last fire goes on: run beside it, skip, or wait; null: as its kind says.",
     ),
-    Field("exclusion_group", _TEXT_OR_NULL, "Fires of one group never run at the same time."),
+    Field("exclusion_group", _TEXT_OR_NULL, "Fires of one group wait for one another."),
     Field(
         "jitter",
         {"type": "number", "minimum": 0},
