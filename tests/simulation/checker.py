@@ -123,7 +123,7 @@ class Checker:
 
     def fires(self) -> None:
         for log in self._history.fires.values():
-            if len({publish.task_id for publish in log.published}) > 1:
+            if len({publish.task_id for publish in log.published}) > 1 + log.asked_again:
                 self.wrong(f"{log.key.text} was sent with different task ids")
             since = log.committed[0][0] if log.committed else self._first_sign(log)
             if self._forgiven.fire(log.key, since, self._end):
