@@ -148,7 +148,7 @@ class Backfilling:
         at = self.trigger.next_after(first - timedelta(microseconds=1))
         while at is not None and at <= last:
             if len(found) == MOST:
-                raise InvalidSchedule("end", last, f"there are over {MOST:,} due times; fill them in parts")
+                raise InvalidSchedule("end", str(last), f"there are over {MOST:,} due times; fill them in parts")
             found.append(at)
             at = self.trigger.next_after(at)
         return found

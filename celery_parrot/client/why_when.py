@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta, tzinfo
 from typing import Final
 
 from celery_parrot.errors import InvalidSchedule
@@ -51,10 +51,10 @@ def moment_of(at: datetime | str, now: datetime, zone: tzinfo) -> Moment:
         ``today`` or ``tomorrow``. Naive ones are read in ``zone``.
     :raises InvalidSchedule: for anything else; its field is ``at``.
     """
-    if isinstance(at, datetime):
-        return _moment(at, timedelta(microseconds=1) if at.microsecond else timedelta(seconds=1), zone)
-    text = at.strip()
     try:
+        if isinstance(at, datetime):
+            return _moment(at, timedelta(microseconds=1) if at.microsecond else timedelta(seconds=1), zone)
+        text = at.strip()
         if match := _TIME.fullmatch(text):
             day, hour, minute, second = match.groups()
             today = now.astimezone(zone).date() + timedelta(days=_DAYS[(day or "today").lower()])
@@ -73,6 +73,8 @@ def moment_of(at: datetime | str, now: datetime, zone: tzinfo) -> Moment:
 
 
 def _moment(at: datetime, size: timedelta, zone: tzinfo) -> Moment:
+    if not MINYEAR < at.year < MAXYEAR:  # what lies beside it is computed, too
+        raise ValueError
     if at.tzinfo is not None:
         return Moment(starts=(at.astimezone(UTC),), size=size, reading=at.astimezone(zone).replace(tzinfo=None))
     passes = [at.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)]

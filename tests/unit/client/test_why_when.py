@@ -50,8 +50,12 @@ def test_a_datetime_is_taken_to_the_second() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "3 o'clock", "25:00", "03:60", "2026-02-30", "2026-13-01T03:00", "now", "03:00 x"]
-)
+    "text",
+    [
+        "", "3 o'clock", "25:00", "03:60", "2026-02-30", "2026-13-01T03:00", "now", "03:00 x", "0001-01-01",
+        "9999-12-31", "9999-12-31T23:59:59+00:00",
+    ],
+)  # fmt: skip
 def test_anything_else_is_refused_with_what_would_be_right(text: str) -> None:
     with pytest.raises(InvalidSchedule, match=r"must be an instant such as 2026-03-02T03:00.*or 'yesterday 03:00'"):
         moment_of(text, NOW, MADRID)
