@@ -85,7 +85,7 @@ def _beats(facts: Facts, words: Words) -> Iterator[tuple[str, str]]:
     view = facts.view
     if not facts.living:
         last = max(facts.beats, key=lambda beat: beat.seen, default=None)
-        seen = "none has been seen for an hour"
+        seen = "those that were have been stopped, or not seen for an hour"
         if last is not None:
             seen = f"the last one, on {last.host} (process {last.pid}), was seen {words.distance(last.seen)}"
         grace = view.misfire_grace

@@ -175,12 +175,14 @@ def test_no_beat_is_alive() -> None:
 
 
 def test_no_beat_has_been_here_for_long() -> None:
+    """Or the last one was stopped a moment ago: it took itself off the list."""
     night = Night(defined(misfire_grace=None))
     night.coordinator.flush()
     night.coordinator.attach()
     night.away_until("03:02")
     assert night.told(at="03:00")[-1] == (
-        "No beat is alive: none has been seen for an hour. When one starts, it fires what is not too late."
+        "No beat is alive: those that were have been stopped, or not seen for an hour. When one starts, it fires what "
+        "is not too late."
     )
 
 
