@@ -129,7 +129,7 @@ class Checker:
             if self._forgiven.fire(log.key, since, self._end):
                 # A put-back copy that meets an unknown claim is a duplicate by rule: a fire whose worker died, and
                 # that waits for its lease to lapse when memory is lost, does not run again.
-                heard_of = log.executions or log.outcomes or log.swallowed or log.put_back
+                heard_of = log.executions or log.outcomes or log.swallowed or log.put_back or log.expired
                 if not heard_of and not self._forgiven.lost(since):
                     self.wrong(f"{log.key.text} is lost with the coordinator's memory, though others had seen it")
                 continue

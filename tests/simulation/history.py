@@ -50,6 +50,7 @@ class FireLog:
     outcomes: list[tuple[float, Status, str]] = field(default_factory=list)  # when, what, by which token
     put_back: int = 0  # deliveries that met a live lease
     asked_again: int = 0  # deliveries whose limits were forgotten: each is followed by a message of the next attempt
+    expired: int = 0  # deliveries that came after their deadline
     skipped: bool = False  # ended at its request for limits
     swallowed: int = 0  # messages acknowledged by a worker that died before Start
 

@@ -177,6 +177,10 @@ class Witness:
         for delivery, reply, (runner, newest) in zip(deliveries, answer, before, strict=True):
             if runner == delivery.token and reply.verdict not in (StartVerdict.RUN, StartVerdict.QUIET):
                 self.history.wrong(self.now, f"{delivery.token} asks again and is told {reply.verdict}")
+            if reply.verdict is StartVerdict.ASKS_AGAIN:
+                self.history.fire(delivery.key).asked_again += 1
+            elif reply.verdict is StartVerdict.EXPIRED:
+                self.history.fire(delivery.key).expired += 1
             if reply.verdict is not StartVerdict.RUN:
                 continue
             message = (delivery.attempt, delivery.retries)

@@ -102,8 +102,6 @@ class Worker:
         if reply.verdict is StartVerdict.PUT_BACK:
             self._history.fire(parcel.key).put_back += 1
             self._again(replace(parcel, put_back=True), reply.retry_after)
-        elif reply.verdict is StartVerdict.ASKS_AGAIN:
-            self._history.fire(parcel.key).asked_again += 1
         elif reply.verdict is StartVerdict.QUIET:
             self._again(parcel, reply.retry_after)
         self._broker.opened(parcel)
