@@ -60,7 +60,7 @@ MISTAKES = (
     (("create", "a", "interval", "90s", "--name", "b"), "name is given twice", 2),
     (("create", "sync-stock", "interval", "90s", "--target", "x"), "already, in the code store", 1),
     (("create", "a", "cron", "0 25 * * *", "--target", "x"), "hour", 1),
-    (("create", "a", "crom", "0 5 * * *", "--target", "x"), "SPEC", 1),
+    (("create", "a", "crom", "0 5 * * *", "--target", "x"), "TYPE", 1),
     (("create", "a", "interval", "90s", "--target", "x", "--jitter", "soon"), "must be a number", 1),
     (("create", "a", "interval", "90s", "--target", "x", "--store", "db2"), "store = 'db2'", 1),
     (("create", "--file", "-"), "Standard input is not YAML or JSON", 1),
