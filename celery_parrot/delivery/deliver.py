@@ -12,6 +12,8 @@ from celery_parrot.delivery.failures import NotDelivered, told
 from celery_parrot.delivery.means import Letter, Means
 from celery_parrot.protocols import About, CallbackReport, DeliveryReport, DeliveryStatus, Parcel
 
+DIED: Final = "the worker that was to deliver it ended before it could say how that went"
+
 MAIL: Final = "mail"
 """What stands in place of an index in the idempotency key of the result mail and of the alert."""
 
@@ -55,10 +57,12 @@ class _Item:
     channel: Channel
 
 
-def deliver(job: Job, means: Means, *, last: bool) -> DeliveryReport:
+def deliver(job: Job, means: Means, *, last: bool, died: bool = False) -> DeliveryReport:
     """Deliver what is not delivered yet. Never raises for what a callback does.
 
     :param last: no further try follows: what fails now has failed.
+    :param died: the process that made this try did not live to say how it went. Nothing is sent now: a callback that
+        kills its process would do so again at once, for ever.
     """
     names = templates.values(job.parcel)
     reports: list[CallbackReport] = []
@@ -69,7 +73,8 @@ def deliver(job: Job, means: Means, *, last: bool) -> DeliveryReport:
             continue
         key = f"{job.parcel.fire_id}:{job.parcel.about}:{item.index}"
         letter = Letter(parcel=job.parcel, key=key, names=names)
-        reports.append(_try(item, letter, means, last=last, tries=1 if before is None else before.tries + 1))
+        tries = 1 if before is None else before.tries + 1
+        reports.append(_try(item, letter, means, last=last, died=died, tries=tries))
     return DeliveryReport(
         parcel_id=job.parcel.id,
         fire_id=job.parcel.fire_id,
@@ -90,9 +95,11 @@ def _items(job: Job) -> list[_Item]:
     return items
 
 
-def _try(item: _Item, letter: Letter, means: Means, *, last: bool, tries: int) -> CallbackReport:
+def _try(item: _Item, letter: Letter, means: Means, *, last: bool, died: bool, tries: int) -> CallbackReport:
     error, again = "", False
     try:
+        if died:
+            raise NotDelivered(DIED)
         item.channel.send(item.spec, letter, means)
     except Exception as exc:  # whatever a server, a library or the user's own code raises
         final = isinstance(exc, NotDelivered) and exc.final

@@ -87,7 +87,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     "bind": True,
     "shared": False,
     "lazy": False,
-    # The message is acknowledged when the try is over: where a worker dies, another delivers, under the same keys.
+    # The message is acknowledged when the try is over: where a worker dies, another goes on, under the same keys.
     "acks_late": True,
     "reject_on_worker_lost": True,
     "ignore_result": True,
@@ -114,11 +114,16 @@ class Courier:
         if job.parcel.about is About.ALERT and job.tries == 1:
             _log_alert(job.parcel, self._means)
         pause = self._retries.pause(job.tries)
-        said = deliver(job, self._means, last=pause is None)
+        said = deliver(job, self._means, last=pause is None, died=_is_redelivered(task))
         _log(job.parcel, said)
         known = _report(self._report, said)
         if pause is not None and (said.status is DeliveryStatus.RETRYING or not known):
             _again(task, job, said, pause)
+
+
+def _is_redelivered(task: Any) -> bool:
+    """Whether the broker had handed out this very message before. A further try is a message of its own."""
+    return bool((task.request.delivery_info or {}).get("redelivered"))
 
 
 def _job(payload: Mapping[str, Any]) -> Job | None:

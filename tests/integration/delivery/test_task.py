@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from celery import Celery, signals
 from celery.contrib.testing.worker import start_worker
+from kombu.transport.virtual import Channel
 
 from celery_parrot.clock import SystemClock, new_id
 from celery_parrot.delivery import MailServer
@@ -191,6 +192,25 @@ def test_a_payload_that_cannot_be_read_is_dropped(
     desk.app.tasks[TASK].apply_async((), payload)
     wait_until(lambda: "cannot be read and is dropped" in caplog.text, "the error")
     assert SECRET not in caplog.text
+
+
+def test_a_message_that_comes_again_is_a_try_that_failed(monkeypatch: pytest.MonkeyPatch, desk: Desk) -> None:
+    """Its worker died of it, or near it: the next message of the parcel delivers."""
+    put = Channel.basic_publish
+
+    def handed_out_before(self: Any, message: Any, exchange: str, routing_key: str, **more: Any) -> Any:
+        if not once:
+            once.append(True)
+            message["properties"]["delivery_info"]["redelivered"] = True
+        return put(self, message, exchange, routing_key, **more)
+
+    once: list[bool] = []
+    monkeypatch.setattr(Channel, "basic_publish", handed_out_before)
+    desk.send(callbacks=({"type": "task", "task": "app.after"},))
+    desk.until("delivered")
+    assert [str(one.status) for one in desk.reports] == ["retrying", "delivered"]
+    wait_until(lambda: desk.after, "the task that is told")
+    assert len(desk.after) == 1
 
 
 def test_it_is_acknowledged_when_it_is_over(desk: Desk) -> None:

@@ -63,6 +63,18 @@ def test_one_that_would_end_the_process_stops_no_other() -> None:
         deliver(job, ears.means, last=False)
 
 
+def test_a_try_that_nobody_lived_to_tell_of_sends_nothing() -> None:
+    """A callback that kills its process comes up again after a pause, and not for ever."""
+    ears = Ears("a", "b")
+    job = Job(parcel=parcel(), callbacks=specs("a", "b"), tries=2)
+    report = deliver(job, ears.means, last=False, died=True)
+    assert ears.heard == []
+    assert told(report) == [("a", "retrying", 1), ("b", "retrying", 1)]
+    assert "ended before it could say" in report.callbacks[0].error
+    last = deliver(Job(parcel=parcel(), callbacks=specs("a", "b"), tries=5), ears.means, last=True, died=True)
+    assert (ears.heard, last.status) == ([], "failed")
+
+
 def test_only_what_failed_is_tried_again() -> None:
     """Under the same key."""
     ears = Ears("a", "b", "c")
