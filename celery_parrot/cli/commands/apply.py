@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_parrot.cli.asking import confirmed, yes_option
+from celery_parrot.cli.masking import without_secrets
 from celery_parrot.cli.output import show_json, verb
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ def _show(step: Step) -> None:
     store = f" ({step.store})" if step.store else ""
     click.echo(click.style(f"{sign} {step.name}{store}{refused}", fg=colour))
     for name, (before, after) in step.changes.items():
-        value = _brief(after) if step.action.value == "create" else f"{_brief(before)} -> {_brief(after)}"
+        old, new = (_brief(without_secrets(name, value)) for value in (before, after))
+        if old == new and before != after:
+            new += " (what is not shown here changes)"
+        value = new if step.action.value == "create" else f"{old} -> {new}"
         click.echo(f"    {name}: {value}")
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from celery_parrot.cli.completion import schedule_names
+from celery_parrot.cli.masking import without_secrets
 from celery_parrot.cli.output import aligned, clock_time, distance, instant, show_json, verb
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
     document = {key: value for key, value in document_of(view).items() if key not in ("name", "store", "target")}
     if not view.schedule_type:  # it cannot even be read: these are not its own
         document = {}
+    document = {key: without_secrets(key, value) for key, value in document.items()}
     lines: list[tuple[str, object]] = [
         (view.name, f"{_state(view)} · {view.store} store · version {view.version}"),
         ("when", description or f"cannot be computed: {view.broken_reason}"),
