@@ -6,8 +6,8 @@ FOR  ?= 60
 # `make simulate SEEDS=20000` tries many, `make simulate SEED=1234` replays one.
 SEEDS ?= 5000
 SEED  ?=
-# Two processes for the tests that may share the machine; the others get it to themselves.
-JOBS ?= 2
+# Processes for the tests that may share the machine; more than its cores, for most of them wait for a server.
+JOBS ?= 4
 ARGS ?=
 
 ifndef PYTHON

@@ -22,6 +22,7 @@ _VARIES = (
     (r"\w{3} \d{4}-\d\d-\d\d ", ""),
     (r"\d\d:\d\d:\d\d", "TIME"),
     (r"\d+(\.\d+)? (ms|s|min|h)( \d+ (s|min))?\b", "SPAN"),
+    (r"(queue agents at TIME), SPAN later", r"\1"),  # unless both fall into one millisecond
 )
 
 
@@ -72,7 +73,7 @@ def test_from_the_claim_to_the_error(scene: OnRedis) -> None:
     expected = [
         "nightly, due TIME UTC, failed.",
         "Beat test (process 0) claimed it at TIME, SPAN after it was due.",
-        "It was sent to queue agents at TIME, SPAN later.",
+        "It was sent to queue agents at TIME.",
         "Worker celery@w1 picked it up at TIME, SPAN later.",
         "It failed at TIME, SPAN later: OSError: disk full.",
     ]

@@ -218,8 +218,8 @@ def test_its_turn_did_not_come_in_time() -> None:
     night.until("03:01:02", leases=[("etl", "02:59")])
     assert night.told()[0] == due("failed: its turn did not come in time.")
     assert night.told()[-1] == (
-        "It waited too long for group gpu and was given up at 03:01:01, 1 min 1 s later, without having run. That counts "
-        "as a failure."
+        "It waited too long for group gpu and was given up at 03:01:01, 1 min 1 s later, without having run. That "
+        "counts as a failure."
     )
 
 
