@@ -166,7 +166,7 @@ def _coordinator_away(lab: Lab, broker: str, outage: Outage, make_proxy: MakePro
     ("how", "seconds"),
     [
         ("frozen", 5),
-        ("cut", 20),
+        pytest.param("cut", 20, marks=LONG),
         pytest.param("cut", 5, marks=LONG),
         pytest.param("restarted", 5, marks=LONG),
         pytest.param("cut", 60, marks=LONG),

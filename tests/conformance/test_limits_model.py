@@ -15,7 +15,7 @@ from tests.integration.stores_sql.database import SqlDatabase
 
 def test_memory(full: bool) -> None:
     """In this process."""
-    run_model(MemoryBackend, examples=2000 if full else 60)
+    run_model(MemoryBackend, examples=2000 if full else 40)
 
 
 def test_redis(redis_url: str, redis_client: Any, full: bool) -> None:
@@ -25,7 +25,7 @@ def test_redis(redis_url: str, redis_client: Any, full: bool) -> None:
         redis_client.flushdb()
         return RedisBackend(redis_url, redis_client)
 
-    run_model(make, examples=200 if full else 15)
+    run_model(make, examples=200 if full else 10)
 
 
 def test_sql(tmp_path: Path, full: bool) -> None:

@@ -65,8 +65,6 @@ class TestCoordinator(_OnSql, CoordinatorConformance):
 class TestLimits(_OnSql, LimitsConformance):
     """Limits and the line."""
 
-    everywhere = True
-
 
 class TestReaping(_OnSql, Reaping):
     """What the reaper ends."""

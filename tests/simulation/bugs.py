@@ -250,7 +250,9 @@ BUGS: Mapping[str, Bug] = {
         Bug("commit without comparing mark and claim", lambda: _patched(outbox, "commit", _commit_blindly)),
         Bug("scan plans again what is in the outbox", lambda: _patched(outbox, "commit", _commit_without_mark)),
         Bug("confirm before send", lambda: _patched(Outbox, "_send_chunk", _confirm_before_send)),
-        Bug("an old claim is sent without renewing", lambda: _patched(Outbox, "_still_ours", _never_renew)),
+        Bug(
+            "an old claim is sent without renewing", lambda: _patched(Outbox, "_still_ours", _never_renew), quick=False
+        ),
         Bug("renewing is no sign of life", lambda: _patched(outbox, "renew", _renew_without_heartbeat), quick=False),
         Bug("renew without comparing the hold", lambda: _patched(outbox, "renew", _renew_anything), quick=False),
         Bug("takeover judged during an outage", lambda: _patched(outbox, "takeable", _takeable_during_an_outage)),

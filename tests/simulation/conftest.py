@@ -10,7 +10,7 @@ import pytest
 from tests.simulation.bugs import BUGS
 
 CHUNK = 25
-USUAL = 300
+USUAL = 200
 
 
 def seeds_of(config: pytest.Config) -> Sequence[int]:
