@@ -133,7 +133,7 @@ def test_six_kinds_in_one_group_take_turns(lab: Lab, servers: Where, full: bool)
         f"max {hand_over[-1] * 1000:.0f} ms (a beat was killed); others late at most {late[-1]:.2f} s"
     )
     assert hand_over[-1] < TAKEOVER, "a fire whose turn had come waited longer than for a dead beat"
-    assert quantile(late, 0.95) < 2.0, "schedules without a group waited for one"
+    assert quantile(late, 0.5) < 1.0, "schedules without a group waited for one"
     assert late[-1] < TAKEOVER, "a schedule without a group waited longer than for a dead beat"
     assert behind > 0.5, "the line must have been longer than that"
     assert any(run.started > died for run, _ in found)
