@@ -13,10 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from celery_parrot.coordination.rules.claim import BEGINNING, Claim, Moment, Queued, ScheduleState, moment_of
-from celery_parrot.errors import MemoryLost
+from celery_parrot.coordination.rules.common import Common
 from celery_parrot.model.fire import Fire, FireKey, FireRecord, Namespace, Status
 from celery_parrot.model.state import Beat
-from celery_parrot.protocols import Busy, Carried, Limit, Parcel, Reading, Timing
+from celery_parrot.protocols import Busy, Carried, Limit, Parcel, Timing
 
 __all__ = [
     "BEGINNING",
@@ -49,20 +49,13 @@ _PURGE_EVERY = timedelta(minutes=1)
 _PURGE_BATCH = 10_000
 
 
-class Space(ABC):
+class Space(Common, ABC):
     """Everything that one ``parrot_name`` keeps, for the length of one operation.
 
     A :class:`Claim` or :class:`ScheduleState` that was got from here, or given to it, may be changed in place until
     the operation ends; a :class:`Claim` whose ``fire`` changes goes through :meth:`change`. Two askers of one
     operation get the same object.
 
-    :ivar now: the server's clock at this operation, UTC.
-    :ivar run_id: the identity of the server, compared with ``made_on``.
-    :ivar epoch: of this memory, empty if there is none; ``made_on``: the server it was made on.
-    :ivar touched: when the last operation was. ``judge_from``, ``quiet_until``: see
-        :class:`~celery_parrot.protocols.Reading`. ``beats_from``: as ``judge_from``, of beats and the claims they own.
-    :ivar remembered: somebody has put something back in this epoch.
-    :ivar mirror_of: when the freshest memory that was put back in this epoch was seen.
     :ivar arrivals: how many fires have joined the line so far.
     :ivar capacities: how many may hold a limit, as the latest request said; only where that is not one.
     :ivar purged: when expired claims were last looked for.
@@ -70,66 +63,11 @@ class Space(ABC):
     """
 
     def __init__(self, namespace: Namespace, timing: Timing) -> None:
-        self.namespace = namespace
-        self.timing = timing
-        self.now = BEGINNING
-        self.run_id = ""
-        self.epoch = ""
-        self.made_on = ""
-        self.touched = BEGINNING
-        self.judge_from = BEGINNING
-        self.beats_from = BEGINNING
-        self.quiet_until = BEGINNING
-        self.remembered = False
-        self.mirror_of: datetime | None = None
+        super().__init__(namespace, timing)
         self.arrivals = 0
         self.capacities: dict[str, int] = {}
         self.purged = BEGINNING
         self.named = False
-
-    # --- the common key ---
-
-    def seconds(self, value: float) -> timedelta:
-        return timedelta(seconds=value)
-
-    @property
-    def lease(self) -> timedelta:
-        return timedelta(seconds=self.timing.lease)
-
-    @property
-    def judging(self) -> bool:
-        return self.now >= self.judge_from
-
-    @property
-    def quiet(self) -> bool:
-        return self.now < self.quiet_until
-
-    def touch(self) -> None:
-        """A call came in. After a silence of everybody nobody is judged for one lease time; after half such a silence
-        no beat is for half of it, in which every living one is heard again."""
-        silence, untouched = self.now - self.touched, self.seconds(self.timing.untouched)
-        if self.touched != BEGINNING and silence >= untouched:
-            self.judge_from = max(self.judge_from, self.now + self.lease)
-        elif self.touched != BEGINNING and silence >= untouched / 2:
-            self.beats_from = max(self.beats_from, self.now + untouched / 2)
-        self.touched = self.now
-
-    def check(self, known: str) -> None:
-        """:raises MemoryLost: if what the caller knew is not what is here; nothing has been touched then."""
-        if known != self.epoch or self.made_on != self.run_id:
-            raise MemoryLost(self.epoch if self.made_on == self.run_id else "")
-
-    def new_epoch(self, epoch: str) -> None:
-        self.epoch, self.made_on, self.remembered = epoch, self.run_id, False
-        self.mirror_of = None
-
-    def keep_quiet(self) -> None:
-        """Grant and judge nothing for one lease time, so that everybody can say what they remember."""
-        self.quiet_until = self.now + self.lease
-        self.judge_from = max(self.judge_from, self.quiet_until)
-
-    def reading(self) -> Reading:
-        return Reading(now=self.now, epoch=self.epoch, judge_from=self.judge_from, quiet_until=self.quiet_until)
 
     # --- claims ---
 
@@ -189,7 +127,7 @@ class Space(ABC):
         at = moment_of(claim, moment, self.timing)
         return at is not None and (at < self.now or (at == self.now and moment not in _STILL_IN_TIME))
 
-    def prefetch(self, keys: Iterable[FireKey] = (), schedules: Iterable[str] = ()) -> None:  # noqa: B027 - a hint
+    def prefetch(self, keys: Iterable[FireKey] = (), schedules: Iterable[str] = ()) -> None:
         """These claims with their history entries, and the states of their and these schedules, are about to be asked
         for."""
 
