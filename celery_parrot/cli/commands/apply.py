@@ -104,14 +104,7 @@ def _summary(steps: Iterable[Step], dry_run: bool) -> str:
     counts: dict[str, int] = {}
     for step in steps:
         counts[step.action.value] = counts.get(step.action.value, 0) + 1
-    words = {
-        "create": "new",
-        "update": "changed",
-        "delete": "deleted",
-        "unchanged": "as they are",
-        "refused": "refused",
-    }
-    said = ", ".join(f"{counts[action]} {word}" for action, word in words.items() if action in counts)
+    said = ", ".join(f"{counts[action]} {word}" for action, word in _WORDS.items() if action in counts)
     return f"{said or 'no schedules'}{'; nothing was written' if dry_run else ''}."
 
 

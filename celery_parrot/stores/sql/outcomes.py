@@ -19,7 +19,6 @@ from celery_parrot.stores.sql.history import parsed_notes
 from celery_parrot.stores.sql.owed import Owed, alert_of
 
 _REMEMBERED: Final = ("failing_since", "delivery_due")
-_DELIVERY: Final = ("last_delivery_status", "last_delivery_at", "last_callbacks")
 
 State = dict[str, Any]
 """One locked row, as the items of a batch change it. What begins with ``_`` is no column."""
