@@ -125,7 +125,10 @@ def test_six_kinds_in_one_group_take_turns(lab: Lab, servers: Where, full: bool)
         for run, _ in found
         if (waited := history[run.due].waited_until) is not None and (sent := history[run.due].sent_at) is not None
     )
-    late = sorted(run.lateness for name in lab.names for run in lab.journal.of(name))
+    others = [run for name in lab.names for run in lab.journal.of(name)]
+    late = sorted(run.lateness for run in others)
+    # What is due around the death of a beat may wait for its heartbeat to lapse.
+    calm = [run.lateness for run in others if not died - 1.5 <= run.due_at.timestamp() <= died + TAKEOVER]
     behind = max(run.lateness for run, _ in found)
     lab.say(
         f"six kinds in one group ({servers.kind}): {len(found)} turns, {stood} of them waited, at most {behind:.1f} s; "
@@ -133,9 +136,9 @@ def test_six_kinds_in_one_group_take_turns(lab: Lab, servers: Where, full: bool)
         f"max {hand_over[-1] * 1000:.0f} ms (a beat was killed); others late at most {late[-1]:.2f} s"
     )
     assert hand_over[-1] < TAKEOVER, "a fire whose turn had come waited longer than for a dead beat"
-    assert quantile(late, 0.5) < 1.0, "schedules without a group waited for one"
+    assert max(calm) < 2.0, "a schedule without a group waited for one"
     assert late[-1] < TAKEOVER, "a schedule without a group waited longer than for a dead beat"
-    assert behind > 0.5, "the line must have been longer than that"
+    assert behind > {"redis": 2.0, "db": 0.5}[servers.kind], "the line must have been longer than that"
     assert any(run.started > died for run, _ in found)
 
 
