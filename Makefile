@@ -28,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest $(ARGS)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 # Targets that name no file.
-.PHONY: help demo test check format bench chaos simulate full clean
+.PHONY: help demo test check format bench long chaos simulate full clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,10 @@ chaos: $(DEV) ## the long form of the e2e and chaos tests
 simulate: $(DEV) ## the interleaving simulator (SEEDS=count, or SEED=n to replay one)
 	@$(PYTEST) -m simulation -p no:xdist $(if $(SEED),--sim-seed $(SEED),--sim-seeds $(SEEDS))
 
-full: check test chaos simulate bench ## all of it; takes its time
+long: $(DEV) ## the long form of the other tests: every database, more seeds
+	@$(PYTEST) --full -n $(JOBS) --dist loadgroup -m "not e2e and not chaos and not benchmark and not docker"
+
+full: check test long chaos simulate bench ## all of it; takes its time
 
 clean: ## remove .venv and every cache
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .benchmarks build dist

@@ -35,7 +35,7 @@ def test_make_alone_lists_the_targets(clone: Path) -> None:
     """Nothing is built before somebody asks for it."""
     result = make(clone)
     assert result.returncode == 0
-    for target in ("demo", "test", "check", "bench", "chaos", "simulate", "full", "clean"):
+    for target in ("demo", "test", "check", "bench", "long", "chaos", "simulate", "full", "clean"):
         assert f"make {target} " in result.stdout
     assert not (clone / ".venv").exists()
 

@@ -46,7 +46,7 @@ def backend(request: pytest.FixtureRequest, shared: SharedDatabases, engines: En
     """A real database, empty but for the tables. The rules are the same on each; where every statement is spoken at
     least once, the short form asks each, otherwise PostgreSQL alone."""
     if request.param != "postgresql" and not full and not request.cls.everywhere:
-        pytest.skip("the long form has the other databases (make chaos)")
+        pytest.skip("the long form has the other databases (make long)")
     return engines.backend(shared.get(request.param))
 
 

@@ -3,33 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 from celery_parrot.coordination.redis import RedisWake
 from tests.integration.coordination.helpers import NAME, connect, scene_of
-from tests.support.waiting import wait_until
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Run ``work`` in a forked child; its exit code, 0 if nothing was raised."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    done: list[int] = []
-
-    def ended() -> bool:
-        waited, status = os.waitpid(pid, os.WNOHANG)
-        if waited:
-            done.append(os.waitstatus_to_exitcode(status))
-        return bool(waited)
-
-    wait_until(ended, "the child to end", 20)
-    return done[0]
+from tests.support.forks import in_child
 
 
 def test_parent_and_child_do_not_share_connections(redis_url: str, redis_client: Any) -> None:

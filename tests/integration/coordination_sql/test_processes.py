@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -21,8 +21,8 @@ from celery_parrot.model.fire import Namespace
 from celery_parrot.model.plan import Verdict
 from celery_parrot.protocols import Memory
 from celery_parrot.testing.conformance import TIMING, Backend, Scene
-from tests.integration.coordination.test_fork import in_child
 from tests.integration.stores_sql.database import SharedDatabases, SqlDatabase
+from tests.support.forks import fork, in_child
 from tests.support.waiting import monotonic, wait_until
 
 NAME = Namespace("processes")
@@ -79,24 +79,13 @@ def test_two_processes_race_for_claims(postgresql: SqlDatabase) -> None:
             assert reply.verdict in (Verdict.COMMITTED, Verdict.MOVED)
             os.write(writable, b"".join(b"%d\n" % n for _ in reply.fires))
 
-    codes = [_fork(lambda owner=owner: race(owner)) for owner in ("b1", "b2")]  # type: ignore[misc]
+    codes = [fork(lambda owner=owner: race(owner)) for owner in ("b1", "b2")]  # type: ignore[misc]
     assert [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in codes] == [0, 0]
     os.close(writable)
     won = sorted(int(line) for line in _all_of(readable).split())
     assert won == list(range(1, 16))
     assert len(coordinator.fires("a")) == 15
     coordinator.close()
-
-
-def _fork(work: Callable[[], None]) -> int:
-    pid = os.fork()
-    if pid == 0:
-        try:
-            work()
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    return pid
 
 
 def _all_of(readable: int) -> bytes:
@@ -126,7 +115,7 @@ def test_a_process_frozen_inside_a_transaction_holds_nobody_up_for_long(
 
         Link(database.url, SystemClock()).transaction(work)
 
-    pid = _fork(freeze)
+    pid = fork(freeze)
     try:
         assert os.read(readable, 1) == b"x"
         begun = monotonic()

@@ -130,6 +130,6 @@ def either(request: pytest.FixtureRequest, private_redis: PrivateRedis, procs: P
 def world(request: pytest.FixtureRequest, private_redis: PrivateRedis, procs: Procs, full: bool) -> Iterator[World]:
     """As :func:`either`, for what the suites show of both already: the short form asks Redis only."""
     if request.param != "redis" and not full:
-        pytest.skip("the long form has the database, too (make chaos)")
+        pytest.skip("the long form has the database, too (make long)")
     with _world(request.param, private_redis, procs) as world:
         yield world

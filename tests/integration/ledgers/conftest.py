@@ -35,7 +35,7 @@ def databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedDataba
 def long_form_only(kind: str, full: bool) -> None:
     """In the short form one server database will do, beside the file: what differs is tried in stores_sql on each."""
     if kind == "mysql" and not full:
-        pytest.skip("the long form has MariaDB, too (--full)")
+        pytest.skip("the long form has MariaDB, too (make long)")
 
 
 @pytest.fixture(params=[*DIALECTS, "redis"])
