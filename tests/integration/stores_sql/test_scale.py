@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from celery_parrot.planning import plan
+from celery_parrot.protocols import Due
 from celery_parrot.stores.sql import SqlStore
 from celery_parrot.testing.conformance.row_store import RowScene
 from tests.integration.stores_sql.database import SqlDatabase, empty_url
@@ -58,10 +60,16 @@ def nodes(plan_: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(child)
 
 
+@pytest.fixture
+def store(crowd: SqlDatabase) -> Iterator[SqlStore]:
+    """One of a new process."""
+    with closing(SqlStore(crowd.url)) as made:
+        yield made
+
+
 @pytest.mark.parametrize("kinds", [["task"], ["agent", "task"], ["nobody"]])
-def test_the_scan_is_a_range_of_the_index(crowd: SqlDatabase, kinds: list[str]) -> None:
+def test_the_scan_is_a_range_of_the_index(crowd: SqlDatabase, store: SqlStore, kinds: list[str]) -> None:
     """No node reads more rows than are due; none reads the table from end to end."""
-    store = SqlStore(crowd.url)
     query = store._scanner.scan_query(crowd.now() + timedelta(minutes=1), kinds, 500)
     compiled = query.compile(dialect=crowd.engine.dialect, compile_kwargs={"literal_binds": True})
     with crowd.engine.connect() as connection:
@@ -72,44 +80,49 @@ def test_the_scan_is_a_range_of_the_index(crowd: SqlDatabase, kinds: list[str]) 
         assert any(node.get("Index Name") == "idx_service_scheduler_due" for node in every)
     assert max(node["Actual Rows"] for node in every) <= DUE
     assert all(node.get("Rows Removed by Filter", 0) == 0 for node in every)
-    store.close()
 
 
-def test_start_scan_and_commit(crowd: SqlDatabase) -> None:
+def test_start_scan_and_commit(crowd: SqlDatabase, store: SqlStore) -> None:
     """A new process finds and commits 50 due ones among them, and holds no more than those in memory."""
-    store = SqlStore(crowd.url)
     now = crowd.now() + timedelta(minutes=1)
     store.next_due(("task",))
     started = monotonic()
-    first = store.due(now, ("task", "agent"), 500)
+    first = _due(store, now)
     cold = monotonic() - started
     tracemalloc.start()
     started = monotonic()
-    found = store.due(now, ("task", "agent"), 500)
+    found = _due(store, now)
     warm = monotonic() - started
     memory = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(first) == len(found) == DUE
     assert len(store._scanner.cache) == DUE
     assert memory < 5 * 2**20
-    made = [plan(due.schedule, due.trigger, due.mark, now, on_time=60) for due in found]
-    moves = [RowScene.move(one, "t") for one in made if one is not None]
-    started = monotonic()
-    answers = store.advance(moves, "b1")
-    committed = monotonic() - started
-    assert [str(verdict) for verdict, _ in answers] == ["committed"] * DUE
+    committed = min(_commit(store, found, now), _commit(store, None, now + timedelta(minutes=1)))
     print(
         f"scan cold {cold * 1000:.1f} ms, warm {warm * 1000:.1f} ms, commit {committed * 1000:.1f} ms", file=sys.stderr
     )
-    assert (cold < 2) and (warm < 1) and (committed < 2)  # noqa: PT018 - generous: the machine may be busy
-    store.close()
+    assert (cold < 2) and (warm < 1) and (committed < 1)  # noqa: PT018 - generous: the machine may be busy
 
 
-def test_an_edit_costs_one_row(crowd: SqlDatabase) -> None:
+def _commit(store: SqlStore, found: Sequence[Due] | None, now: datetime) -> float:
+    """Seconds to commit what is due. Of two the quicker counts: a busy disk stalls one, not both."""
+    made = [plan(due.schedule, due.trigger, due.mark, now, on_time=60) for due in found or _due(store, now)]
+    moves = [RowScene.move(one, f"t{now}") for one in made if one is not None]
+    started = monotonic()
+    answers = store.advance(moves, "b1")
+    took = monotonic() - started
+    assert [str(verdict) for verdict, _ in answers] == ["committed"] * DUE
+    return took
+
+
+def _due(store: SqlStore, now: datetime) -> Sequence[Due]:
+    return store.due(now, ("task", "agent"), 500)
+
+
+def test_an_edit_costs_one_row(crowd: SqlDatabase, store: SqlStore) -> None:
     """No reload of what did not change."""
-    store = SqlStore(crowd.url)
     crowd.sql("UPDATE service_scheduler SET schedule_config = '{\"hours\"\\: 2}' WHERE name = 's7'")
     store.due(crowd.now(), ("agent",), 500)
     assert len(store._scanner.cache) <= 1
     assert crowd.sql("SELECT count(*) FROM service_scheduler_change")[0][0] == 0
-    store.close()
