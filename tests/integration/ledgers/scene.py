@@ -38,10 +38,12 @@ def lose() -> None:
 
 
 class Hooked:
-    """A coordinator or store that lets a script act between its calls. ``calls``: the names of all, in order."""
+    """A coordinator or store that lets a script act between its calls. ``calls``: the names of all, in order;
+    ``struck``: that of the one at which :meth:`at` acted."""
 
     def __init__(self, real: Any, journal: list[str] | None = None) -> None:
         self._real = real
+        self.struck = ""
         self.calls = journal if journal is not None else []
         self._after: dict[str, list[Callable[[], object]]] = {}
         self._at: tuple[int, bool, Callable[[], object]] | None = None
@@ -52,10 +54,10 @@ class Hooked:
             return found
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._strike(before=True)
+            self._strike(name, before=True)
             self.calls.append(name)
             answer = found(*args, **kwargs)
-            self._strike(before=False)
+            self._strike(name, before=False)
             if self._after.get(name):
                 self._after[name].pop(0)()
             return answer
@@ -70,12 +72,13 @@ class Hooked:
         """Once, before or after the call of this number (from 0) of the journal."""
         self._at = (number, before, do)
 
-    def _strike(self, *, before: bool) -> None:
+    def _strike(self, name: str, *, before: bool) -> None:
         if self._at is None:
             return
         number, wanted, do = self._at
         if wanted is before and len(self.calls) - (0 if before else 1) == number:
             self._at = None
+            self.struck = name
             do()
 
 
