@@ -1,0 +1,56 @@
+"""What the stage is made of: kinds, and a thousand schedules that are due in hours."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from tests.e2e.flower.hostile import LONG, MARKUP, NAMES
+from tests.support.waiting import wall_clock
+
+KINDS: Final = {
+    "report": {"task": "stage.report"},
+    "render": {"task": "stage.render", "exclusion_group": "gpu"},
+}
+
+#: The list that a render takes an item from before it ends: one item, one end.
+MAY_END: Final = "stage:may-end"
+
+#: The needle in the haystack.
+WANTED: Final = "invoices of the north"
+RENDERS: Final = ("render a", "render b", "render c")
+FAILS: Final = "fails with hostile words"
+ANSWERS: Final = "answers hostile words"
+#: All schedules but the one of the code.
+HOW_MANY: Final = 1_000
+PILED_UP: Final = 400
+
+
+def schedules() -> list[dict[str, Any]]:
+    """What happens in the tests is what they make happen: the first is due in two hours."""
+    special = [
+        _daily(WANTED, 3, kind="report", target="invoices"),
+        *(_daily(name, 4, kind="render", target=name) for name in RENDERS),
+        _daily(FAILS, 5, kind="report", target="fail", kwargs={"fail": MARKUP + LONG}),
+        _daily(ANSWERS, 5, kind="report", target="answer", kwargs={"answer": MARKUP + LONG}),
+        *(
+            _daily(name, 6, kind="report", target=MARKUP[:255], prompt=MARKUP + LONG, kwargs={MARKUP: LONG})
+            for name in NAMES
+        ),
+    ]
+    return [
+        *special,
+        *(_daily(f"nightly {n:04}", 8, target="stage.sync") for n in range(PILED_UP)),
+        *(
+            _daily(f"shop {n:04}", 2 + n % 18, n * 7 % 60, kind="report" if n % 3 else "task", target="stage.sync")
+            for n in range(HOW_MANY - PILED_UP - len(special))
+        ),
+    ]
+
+
+def _daily(name: str, in_hours: int, minute: int = 0, **fields: Any) -> dict[str, Any]:
+    at = datetime.fromtimestamp(wall_clock(), UTC) + timedelta(hours=in_hours)
+    return {
+        "name": name, "store": "redis", "schedule_type": "daily",
+        "schedule_config": {"hour": at.hour, "minute": minute, "tz": "UTC"}, **fields,
+    }  # fmt: skip
