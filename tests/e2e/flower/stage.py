@@ -58,7 +58,6 @@ def open_stage(directory: Path) -> Iterator[Stage]:
     """Start everything, wait until each part answers, and end it again."""
     procs = Procs(directory / "procs")
     with PrivateRedis(directory / "redis") as redis:
-        redis.start()
         try:
             yield _started(procs, redis)
         finally:
