@@ -32,7 +32,7 @@ COORDINATIONS = ("redis", "db", "none")
 
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
-    "parrot_http_read_only", "parrot_allowed_tasks", "parrot_share_delay",
+    "parrot_allowed_tasks", "parrot_share_delay",
 })  # fmt: skip
 
 KNOWN = NOT_YET | {
@@ -44,6 +44,7 @@ KNOWN = NOT_YET | {
     "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
     "parrot_max_consecutive_failures", "parrot_result_max_chars", "parrot_history_days", "parrot_history_limit",
     "parrot_unreachable", "parrot_max_clock_skew", "parrot_send_events", "parrot_metrics_port",
+    "parrot_http_read_only",
     "parrot_alert_recipients", "parrot_smtp_url", "parrot_mail_from", "parrot_delivery_queue", "parrot_webhook_allow",
     "parrot_file_root",
 }  # fmt: skip
@@ -91,6 +92,7 @@ class Settings:
     max_clock_skew: float = 5.0
     send_events: bool = False
     metrics_port: int | None = None
+    http_read_only: bool = False
     delivery: DeliverySettings = field(default_factory=DeliverySettings)
     warnings: tuple[str, ...] = ()
 
@@ -161,6 +163,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         max_clock_skew=source.number("parrot_max_clock_skew", 5.0),
         send_events=source.flag("parrot_send_events"),
         metrics_port=source.port("parrot_metrics_port"),
+        http_read_only=source.flag("parrot_http_read_only"),
         delivery=delivery,
         warnings=(*_warnings(source), *overridden, *delivery.warnings),
     )
