@@ -105,6 +105,7 @@ class Told:
     status: Status = Status.PENDING
     granted: bool = False
     recover: bool = False
+    recovered: bool = False
     token: str = ""
     old_token: str = ""
     until: float | None = None
@@ -177,12 +178,13 @@ class LimitsMachine(RuleBasedStateMachine):
                 self.ask_one(n, limits, data.draw(st.sampled_from((None, None, None, 1.5, 3.5))))
 
     def ask_one(self, n: int, limits: tuple[Limit, ...], wait: float | None) -> None:
-        """Wait deadlines lie between two ticks, counted from the commit of all."""
+        """Wait deadlines lie between two ticks, counted from the commit of all, of a recovered fire from here."""
+        fire = self.fires[n]
         until = None if wait is None else self.elapsed + wait * TICK
-        request = LimitRequest(hold=self.hold(n), limits=limits, wait=until)
+        asked = until if wait is None or not fire.recovered else wait * TICK
+        request = LimitRequest(hold=self.hold(n), limits=limits, wait=asked)
         reply = self.c.request([request])[0]
         assert reply.grant is self.model.ask(n, limits)
-        fire = self.fires[n]
         if reply.grant is Grant.SKIPPED:
             fire.status = self.claim(n).status
             assert fire.status in (Status.SUCCESS, Status.SKIPPED)
@@ -313,7 +315,7 @@ class LimitsMachine(RuleBasedStateMachine):
         outcome = Status.PENDING if again else expected[fire.status]
         assert (reaped.again, reaped.fire.status) == (again, outcome)
         if fire.status is Status.RUNNING:
-            fire.recover, fire.old_token, fire.token = False, fire.token, ""
+            fire.recovered, fire.recover, fire.old_token, fire.token = again, False, fire.token, ""
         fire.until = None
         self.ended(n, outcome, reaped.named)
 
