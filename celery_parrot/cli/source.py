@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from celery import Celery
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from celery_parrot.cli.diagnosis import Seen
 
 logger = logging.getLogger("celery_parrot")
+
+_NOWHERE: Final = logging.NullHandler()
 
 _ADDRESS = re.compile(r"^\w[\w+]*://\S*: ")
 """How an error of the coordinator begins; the sentence around it names the address already."""
@@ -184,7 +186,7 @@ class Database:
 def open_source(ctx: click.Context) -> Source:
     """The source for the app of ``celery -A app``."""
     # What a beat would log of schedules and settings as it starts is not an answer to what was asked here.
-    logger.addHandler(logging.NullHandler())
+    logger.addHandler(_NOWHERE)
     return Source(ctx.obj.app)
 
 

@@ -79,10 +79,12 @@ def port() -> int:
 
 @pytest.fixture(scope="module")
 def shared(port: int) -> Iterator[Desk]:
-    """One worker for all, which takes seconds to end."""
-    desk = Desk(port)
+    """One worker for all, which takes seconds to end. It silences the root logger of this process, as Celery's do; the
+    tests after these must hear warnings again."""
+    desk, level = Desk(port), logging.root.level
     with start_worker(desk.app, pool="solo", perform_ping_check=False, shutdown_timeout=10.0):
         yield desk
+    logging.root.setLevel(level)
 
 
 @pytest.fixture
