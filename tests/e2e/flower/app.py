@@ -13,7 +13,7 @@ from tests.e2e.flower.data import KINDS, MAY_END
 
 BROKER = os.environ.get("STAGE_BROKER", "redis://127.0.0.1:6379/0")
 
-RENDER_AT_MOST = 60.0
+RENDER_AT_MOST = 300.0
 
 app = Celery("stage", broker=BROKER)
 app.conf.update(
@@ -47,7 +47,7 @@ def report(target: str, **kwargs: Any) -> object:
 
 @app.task(name="stage.render")
 def render(target: str, **kwargs: Any) -> str:
-    """Hold the group until the test lets go of it."""
+    """Hold its group until the test lets go of it."""
     with redis.Redis.from_url(BROKER) as client:
-        client.blpop([MAY_END], timeout=RENDER_AT_MOST)
+        client.blpop([MAY_END + target], timeout=RENDER_AT_MOST)
     return f"{target} is drawn"

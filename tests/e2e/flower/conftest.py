@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from tests.e2e.flower.browser import Scheme, Tab, new_context, open_browser
+from tests.e2e.flower.data import ANSWERS, FAILS, PAUSED, PLOTS
+from tests.e2e.flower.hostile import LONG, MARKUP, NAMES
 from tests.e2e.flower.stage import PASSWORD, USER, Stage, open_stage
 
 HERE = Path(__file__).parent
@@ -40,6 +42,18 @@ def browser() -> Iterator[Browser]:
 def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """After the browser: nothing is started where there is none to look."""
     yield from open_stage(tmp_path_factory.mktemp("stage"))
+
+
+@pytest.fixture(scope="session")
+def busy_stage(stage: Stage) -> Stage:
+    """The stage when each page has something to show: outcomes with hostile words, a group with a line, a note."""
+    stage.run(FAILS, ANSWERS, *NAMES, *PLOTS)
+    stage.client.pause(PAUSED, note=MARKUP + LONG, actor=USER)
+    stage.wait_for(FAILS, "error")
+    for name in (ANSWERS, *NAMES):
+        stage.wait_for(name, "success")
+    stage.wait_for(PLOTS[0], "running")
+    return stage
 
 
 @pytest.fixture

@@ -10,17 +10,20 @@ from tests.support.waiting import wall_clock
 
 KINDS: Final = {
     "report": {"task": "stage.report"},
-    "render": {"task": "stage.render", "exclusion_group": "gpu"},
+    "render": {"task": "stage.render"},
 }
 
-#: The list that a render takes an item from before it ends: one item, one end.
-MAY_END: Final = "stage:may-end"
+#: The lists, one a target, that a render takes an item from before it ends: one item, one end.
+MAY_END: Final = "stage:may-end:"
 
 #: The needle in the haystack.
 WANTED: Final = "invoices of the north"
+#: They exclude each other, for the scene; and those that stand there all the time, for the pictures.
 RENDERS: Final = ("render a", "render b", "render c")
+PLOTS: Final = ("plot x", "plot y")
 FAILS: Final = "fails with hostile words"
 ANSWERS: Final = "answers hostile words"
+PAUSED: Final = "paused with hostile words"
 #: All schedules but the one of the code.
 HOW_MANY: Final = 1_000
 PILED_UP: Final = 400
@@ -30,9 +33,11 @@ def schedules() -> list[dict[str, Any]]:
     """What happens in the tests is what they make happen: the first is due in two hours."""
     special = [
         _daily(WANTED, 3, kind="report", target="invoices"),
-        *(_daily(name, 4, kind="render", target=name) for name in RENDERS),
+        *(_daily(name, 4, kind="render", target=name, exclusion_group="gpu") for name in RENDERS),
+        *(_daily(name, 4, kind="render", target=name, exclusion_group=MARKUP[:255]) for name in PLOTS),
         _daily(FAILS, 5, kind="report", target="fail", kwargs={"fail": MARKUP + LONG}),
         _daily(ANSWERS, 5, kind="report", target="answer", kwargs={"answer": MARKUP + LONG}),
+        _daily(PAUSED, 5, kind="report", target="note"),
         *(
             _daily(name, 6, kind="report", target=MARKUP[:255], prompt=MARKUP + LONG, kwargs={MARKUP: LONG})
             for name in NAMES

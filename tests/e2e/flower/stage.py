@@ -17,7 +17,7 @@ from celery import Celery
 from celery_parrot.client import Schedules
 from celery_parrot.clock import SystemClock
 from celery_parrot.runtime.clients import of_app
-from tests.e2e.flower.data import KINDS, MAY_END, schedules
+from tests.e2e.flower.data import KINDS, MAY_END, PLOTS, RENDERS, schedules
 from tests.support.procs import Procs
 from tests.support.redis_server import PrivateRedis
 from tests.support.services import free_port
@@ -37,10 +37,19 @@ class Stage:
     client: Schedules
     ids: Mapping[str, str] = field(default_factory=dict)
 
-    def let_one_end(self) -> None:
-        """The render that runs, or the next that starts, ends."""
+    def end(self, render: str) -> None:
+        """A render that runs ends; one that does not will end as soon as it runs."""
         with self.redis.client() as client:
-            client.rpush(MAY_END, "1")
+            client.rpush(MAY_END + render, "1")
+
+    def run(self, *names: str) -> None:
+        """Run these schedules now."""
+        for name in names:
+            self.client.run_now(name)
+
+    def wait_for(self, name: str, status: str) -> None:
+        """Wait until the last fire of a schedule has come out, or stands, like this."""
+        wait_until(lambda: [fire.status for fire in self.client.fires(name, limit=1)] == [status], f"{name}: {status}")
 
     def path_of(self, name: str) -> str:
         """The page of a schedule."""
@@ -59,7 +68,11 @@ def open_stage(directory: Path) -> Iterator[Stage]:
     procs = Procs(directory / "procs")
     with PrivateRedis(directory / "redis") as redis:
         try:
-            yield _started(procs, redis)
+            stage = _started(procs, redis)
+            yield stage
+            for render in (*RENDERS, *PLOTS):
+                stage.end(render)
+            stage.client.close()
         finally:
             procs.close()
 
