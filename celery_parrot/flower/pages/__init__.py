@@ -1,1 +1,1 @@
-"""The pages under ``/parrot``."""
+"""The pages under ``/parrot``: shells without data; the modules in ``static/`` fill them from the API."""
