@@ -35,6 +35,7 @@ parrot = LazyGroup(
         "apply": "celery_parrot.cli.commands.apply:apply",
         "import": "celery_parrot.cli.commands.import_:import_",
         "db": "celery_parrot.cli.commands.db:db",
+        "flower": "celery_parrot.cli.commands.flower:flower",
     },
     help="Look at schedules, fires and beats, and change schedules; make the tables of the database.",
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Final, ParamSpec, TypeVar
@@ -13,15 +14,21 @@ from celery import Celery
 
 from celery_parrot.client import Schedules
 from celery_parrot.clock import Clock, SystemClock
-from celery_parrot.errors import Unreachable
+from celery_parrot.errors import ConfigurationError, Unreachable
 from celery_parrot.flower.feed import Feed
+from celery_parrot.flower.metrics import Shown
+from celery_parrot.flower.timeline import Timeline
+from celery_parrot.model.secrets import mask
 from celery_parrot.runtime.backends import attached
 from celery_parrot.runtime.clients import ATTRIBUTE, of_app
 from celery_parrot.runtime.config import Settings, load
 
+logger = logging.getLogger("celery_parrot")
+
 PATIENCE: Final = 30.0
 """Seconds that a request waits for an answer of store or coordinator."""
 THREADS: Final = 8
+"""So many requests ask at once; further ones wait, and at last get a 503."""
 
 _DESK: Final = "_celery_parrot_desk"
 
@@ -33,13 +40,21 @@ class Desk:
     """One per Flower application. Making it opens nothing.
 
     :ivar app: the Celery app. :ivar feed: the fires that were heard of.
+    :ivar shown: the metrics, None where the settings cannot work.
     """
 
     def __init__(self, app: Celery, clock: Clock, *, patience: float = PATIENCE) -> None:
-        self.app, self.clock, self.feed = app, clock, Feed()
+        self.app, self.clock = app, clock
+        self.shown: Shown | None = None
         self._patience = patience
         self._lock = threading.Lock()
         self._client: Schedules | None = None
+        try:
+            self.feed = Feed(self.settings.name)
+            self.shown = Shown(self.settings, clock, lambda: self.client)
+        except ConfigurationError as error:  # Flower itself works; each request of ours will say so
+            logger.warning("there will be no schedules in Flower: %s", mask(str(error)))
+            self.feed = Feed()
 
     @cached_property
     def settings(self) -> Settings:
@@ -60,28 +75,53 @@ class Desk:
                 self._client = of_app(self.app, self.clock)
             return self._client
 
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The due times of the next 24 hours. Asking it never waits."""
+        return Timeline(lambda: self.client, self.clock)
+
+    def hear(self, event: Mapping[str, Any]) -> None:
+        """Take note of a Celery event. Called in the thread of Flower's receiver."""
+        self.feed.hear(event)
+        if self.shown is not None:
+            self.shown.hear(event)
+
     async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function`` in a thread of ours: nothing that may block is called on Tornado's loop.
 
         :raises Unreachable: if there is no answer in time. What was begun goes on.
         """
-        loop = asyncio.get_running_loop()
-        future = loop.run_in_executor(self._threads, lambda: function(*args, **kwargs))
+        future = self._threads.submit(function, *args, **kwargs)
         try:
-            return await asyncio.wait_for(asyncio.shield(future), self._patience)
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._patience)
         except TimeoutError:
-            raise Unreachable(f"no answer within {self._patience:g} s") from None
+            if future.done() and not future.cancelled():  # the function's own
+                raise
+            raise Unreachable(f"there was no answer within {self._patience:g} s") from None
+
+    def close(self) -> None:
+        """Ask nobody any more; does not wait."""
+        if self.shown is not None:
+            self.shown.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        if self._client is not None:
+            self._client.close()
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(THREADS, thread_name_prefix="parrot-http")
 
 
-def desk_of(application: Any) -> Desk:
-    """The desk of a Flower application."""
-    kept = vars(application)
+def desk_at(place: object, app: Celery) -> Desk:
+    """The desk that is kept at an object of Flower's, made if there is none."""
+    kept = vars(place)
     if _DESK not in kept:
-        kept[_DESK] = Desk(application.capp, SystemClock())
+        kept[_DESK] = Desk(app, SystemClock())
     desk = kept[_DESK]
     assert isinstance(desk, Desk)
     return desk
+
+
+def desk_of(application: Any) -> Desk:
+    """The desk of a Flower application: with its receiver, which feeds it."""
+    return desk_at(application.events, application.capp)

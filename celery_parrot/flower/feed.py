@@ -2,24 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from celery_parrot.clock import new_id
+from celery_parrot.flower.folding import folded
+
+KEPT: Final = 10_000
+"""Fires that are remembered; the oldest go first."""
+BACKLOG: Final = 1000
+"""Changes that wait for one subscriber; one that has more to take is dropped."""
+
+Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
     """:ivar items: records, newest first. :ivar after: where the next page begins; empty: this was the last."""
 
-    items: tuple[Mapping[str, Any], ...]
+    items: tuple[Record, ...]
     after: str = ""
 
 
+class Subscription:
+    """The changes that one reader has not taken yet.
+
+    :param wake: called, in the thread that hears, when there is something to take.
+    :ivar dropped: it was too slow, and gets nothing more.
+    """
+
+    def __init__(self, wake: Callable[[], object]) -> None:
+        self._wake = wake
+        self._changes: deque[tuple[str, Record]] = deque()
+        self.dropped = False
+
+    def put(self, mark: str, record: Record) -> None:
+        """Keep a change until it is taken."""
+        if self.dropped:
+            return
+        if len(self._changes) >= BACKLOG:
+            self.dropped = True
+            self._changes.clear()
+        else:
+            self._changes.append((mark, record))
+        self._wake()
+
+    def take(self) -> list[tuple[str, Record]]:
+        """What has changed, oldest first, each with its mark."""
+        taken = []
+        while self._changes:
+            taken.append(self._changes.popleft())
+        return taken
+
+
 class Feed:
-    """Thread-safe: filled by Flower's receiver, read by requests."""
+    """Thread-safe: filled by Flower's receiver, read by requests.
+
+    :param scheduler: the registered name; fires of others are not ours. None: everybody's.
+    """
+
+    def __init__(self, scheduler: str | None = None, *, kept: int = KEPT) -> None:
+        self._scheduler, self._kept = scheduler, kept
+        self._lock = threading.Lock()
+        self._records: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._seen = self._changes = 0
+        self._subscriptions: set[Subscription] = set()
+        self._epoch = new_id()[:8]
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Take note of a Celery event; what is not about a fire is left aside."""
+        """Take note of a Celery event; what is not about one of our fires is left aside."""
+        fire_id = event.get("fire_id")
+        if not isinstance(fire_id, str) or (self._scheduler is not None and event.get("scheduler") != self._scheduler):
+            return
+        with self._lock:
+            known = self._records.get(fire_id)
+            record = folded(known, event)
+            if record is None or record == known:
+                return
+            self._changes += 1
+            record["change"] = self._changes
+            if known is None:
+                self._seen += 1
+                record["seen"] = self._seen
+            self._records[fire_id] = record
+            if len(self._records) > self._kept:
+                self._records.popitem(last=False)
+            for subscription in self._subscriptions:
+                subscription.put(self._mark(record), _shown(record))
 
     def page(
         self,
@@ -30,5 +102,62 @@ class Feed:
         after: str = "",
         limit: int = 100,
     ) -> FeedPage:
-        """Fires that match all of what is given. ``text``: part of a schedule's name, an id or a worker's name."""
-        return FeedPage(())
+        """Fires that match all of what is given, those heard of last first.
+
+        :param text: part of a schedule's name or id, of a fire's id, or of a worker's name, in any case.
+        :param after: of the page before. :raises ValueError: if it is none.
+        """
+        before = int(after) if after else None
+        found: list[dict[str, Any]] = []
+        for record in self._newest_first():
+            if (before is not None and record["seen"] >= before) or not _matches(record, kind, status, text):
+                continue
+            if len(found) == limit:
+                return FeedPage(tuple(map(_shown, found)), str(found[-1]["seen"]) if found else "")
+            found.append(record)
+        return FeedPage(tuple(map(_shown, found)))
+
+    def subscribe(self, wake: Callable[[], object], since: str = "") -> Subscription:
+        """Be told of changes from now on.
+
+        :param since: the mark of the last change that was taken, to begin behind it.
+        """
+        subscription = Subscription(wake)
+        with self._lock:
+            for record in self._changed(since):
+                subscription.put(self._mark(record), _shown(record))
+            self._subscriptions.add(subscription)
+        return subscription
+
+    def unsubscribe(self, subscription: Subscription) -> None:
+        """No more changes."""
+        with self._lock:
+            self._subscriptions.discard(subscription)
+
+    # --- inside ---
+
+    def _newest_first(self) -> Iterator[dict[str, Any]]:
+        with self._lock:  # records are replaced, never changed
+            return iter(list(reversed(self._records.values())))
+
+    def _changed(self, since: str) -> list[dict[str, Any]]:
+        epoch, _, number = since.partition("-")
+        if epoch != self._epoch or not number.isdecimal():
+            return []
+        changed = [record for record in self._records.values() if record["change"] > int(number)]
+        return sorted(changed, key=lambda record: int(record["change"]))[-BACKLOG:]
+
+    def _mark(self, record: Mapping[str, Any]) -> str:
+        return f"{self._epoch}-{record['change']}"
+
+
+def _shown(record: Mapping[str, Any]) -> Record:
+    return {key: value for key, value in record.items() if key not in ("seen", "change")}
+
+
+def _matches(record: Mapping[str, Any], kind: str | None, status: str | None, text: str | None) -> bool:
+    if (kind and record["kind"] != kind) or (status and record["status"] != status):
+        return False
+    return not text or any(
+        text.casefold() in str(record[key] or "").casefold() for key in ("schedule", "schedule_id", "fire_id", "worker")
+    )

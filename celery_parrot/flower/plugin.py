@@ -11,8 +11,10 @@ from celery_parrot.flower.pages import routes as pages
 
 
 def install() -> None:
-    """Put them in. May be repeated."""
+    """Put them in, before Flower makes its application. May be repeated."""
     bridge.put_in_front([*api.ROUTES, *pages.ROUTES])
+    bridge.serve_templates()
+    bridge.listen()
 
 
 install()

@@ -11,9 +11,10 @@ from celery import Celery
 from celery_parrot.clock import Clock
 from celery_parrot.instrumentation import Fan, LogEvents, flush
 from celery_parrot.protocols import EventSink
+from celery_parrot.runtime.census import Census, Listing
 from celery_parrot.runtime.config import Settings
 from celery_parrot.runtime.events import CeleryEvents
-from celery_parrot.runtime.metrics import Beating, Listing, Page, metrics
+from celery_parrot.runtime.metrics import Beating, Page, metrics
 from celery_parrot.runtime.metrics_feed import Feed
 
 _LAST_EVENTS_WITHIN = 0.4
@@ -48,7 +49,7 @@ class Shown:
         if self._counted is None or self._settings.metrics_port is None or self._started_in == os.getpid():
             return
         self._started_in = os.getpid()
-        self._page = Page(self._settings.metrics_port, self._counted, beat, self._clock, listing)
+        self._page = Page(self._settings.metrics_port, self._counted, beat, Census(self._clock, listing))
         self._page.start()
         if self._feed is not None:
             self._feed.start()

@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import importlib
 import logging
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from celery_parrot.client.view import SchedulePage
-from celery_parrot.clock import Clock
 from celery_parrot.errors import ConfigurationError
 from celery_parrot.instrumentation import Metrics
 from celery_parrot.protocols import Busy, Waiting
+from celery_parrot.runtime.census import Census
 from celery_parrot.runtime.config import Settings
 
 logger = logging.getLogger("celery_parrot")
-
-COUNT_EVERY: Final = 60.0
-"""Seconds between two counts of all schedules, at least."""
-_SHARE: Final = 20.0
-"""A count that takes longer is repeated after so many times what it took."""
-_AGAIN: Final = 5.0
-_PAGE: Final = 200
-_BETWEEN_PAGES: Final = 0.05
 
 
 class Beating(Protocol):
@@ -34,15 +24,6 @@ class Beating(Protocol):
 
     @property
     def line(self) -> tuple[Waiting, ...]: ...
-
-
-class Listing(Protocol):
-    """What is counted: :class:`~celery_parrot.client.Schedules`."""
-
-    @property
-    def stores(self) -> tuple[str, ...]: ...
-    def find(self, *, store: str | None = None, after: str = "", limit: int = 100) -> SchedulePage: ...
-    def close(self) -> None: ...
 
 
 def metrics(settings: Settings) -> Metrics | None:
@@ -66,17 +47,13 @@ def metrics(settings: Settings) -> Metrics | None:
 class Page:
     """Serves the metrics of one beat.
 
-    :param listing: makes the client that counts schedules; called in a thread of the page's own.
+    :param census: counts the schedules.
     """
 
-    def __init__(
-        self, port: int, counted: Metrics, beat: Beating, clock: Clock, listing: Callable[[], Listing]
-    ) -> None:
-        self._port, self._counted, self._beat, self._clock, self._listing = port, counted, beat, clock, listing
+    def __init__(self, port: int, counted: Metrics, beat: Beating, census: Census) -> None:
+        self._port, self._counted, self._beat, self._census = port, counted, beat, census
         self._server: Any = None
         self._tried = False
-        self._stop = threading.Event()
-        self._schedules: Mapping[tuple[str, str], int] = {}
 
     def start(self) -> None:
         """Open the port. A port that is taken, by another beat of this host say, is a warning. May be repeated."""
@@ -84,7 +61,7 @@ class Page:
             return
         self._tried = True
         self._counted.waiting, self._counted.beats = self._waiting, lambda: int(self._beat.health().beats)
-        self._counted.schedules = lambda: self._schedules
+        self._counted.schedules = lambda: self._census.schedules
         prometheus = importlib.import_module("prometheus_client")
         registry = prometheus.CollectorRegistry()
         registry.register(self._counted)
@@ -97,11 +74,11 @@ class Page:
                 self._port, exc.strerror or exc,
             )  # fmt: skip
             return
-        threading.Thread(target=self._keep_counting, name="parrot-census", daemon=True).start()
+        self._census.start()
 
     def close(self) -> None:
         """Let go of the port."""
-        self._stop.set()
+        self._census.close()
         server, self._server = self._server, None
         if server is not None:
             server.shutdown()
@@ -111,31 +88,3 @@ class Page:
 
     def _waiting(self) -> Mapping[str, int]:
         return Counter(limit.name for one in self._beat.line for limit in one.limits if limit.busy is Busy.WAIT)
-
-    def _keep_counting(self) -> None:
-        listing: Listing | None = None
-        pause = 0.0
-        while not self._clock.wait(self._stop, pause):
-            begun, least = self._clock.monotonic(), COUNT_EVERY
-            try:
-                listing = listing or self._listing()
-                counts: Counter[tuple[str, str]] = Counter()
-                for store in listing.stores:
-                    counts.update(self._count(listing, store))
-                self._schedules = counts
-            except Exception as exc:  # what cannot be counted now keeps its last count
-                logger.debug("schedules cannot be counted: %s", exc)
-                least = _AGAIN
-            pause = max(least, _SHARE * (self._clock.monotonic() - begun))
-        if listing is not None:
-            listing.close()
-
-    def _count(self, listing: Listing, store: str) -> Iterator[tuple[str, str]]:
-        """Store and state of each schedule, a page at a time and without haste: the beat has other things to do."""
-        after = ""
-        while True:
-            page = listing.find(store=store, after=after, limit=_PAGE)
-            yield from ((store, str(view.state)) for view in page)
-            after = page.after
-            if not after or self._clock.wait(self._stop, _BETWEEN_PAGES):
-                return

@@ -1,0 +1,92 @@
+"""Fires as Flower hears of them: the latest (``/parrot/api/fires``), and each as it happens (``…/events``)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+
+from tornado.iostream import StreamClosedError
+
+from celery_parrot.flower.bridge import ApiHandler, Refused
+from celery_parrot.flower.feed import Subscription
+
+BEAT: Final = 15.0
+"""Seconds after which a comment keeps the connection of a quiet stream."""
+SLOW: Final = 10.0
+"""Seconds that a browser may take to read what it was sent."""
+AGAIN: Final = 3000
+"""Milliseconds after which a browser that lost the stream asks again."""
+
+
+MOST: Final = 500
+
+
+class Fires(ApiHandler):
+    """The latest fires, those heard of last first: they are those since this Flower began to listen."""
+
+    def get(self) -> None:
+        """Filters and a cursor, as the other lists have them."""
+        wanted: dict[str, Any] = {name: self.get_query_argument(name, "") for name in ("kind", "status", "text")}
+        try:
+            limit, after = int(self.get_query_argument("limit", "100")), self.get_query_argument("after", "")
+            if not 1 <= limit <= MOST:
+                raise Refused(422, "invalid", f"limit must be from 1 to {MOST}.", field="limit", value=limit)
+            page = self.desk.feed.page(**wanted, after=after, limit=limit)
+        except ValueError:
+            raise Refused(422, "invalid", "limit must be a number, and after what a page before ended with.") from None
+        self.answer({
+            "items": page.items,
+            "after": page.after,
+            "listening": self.listening,
+            "events_on": self.desk.settings.send_events,
+        })  # fmt: skip
+
+
+class Events(ApiHandler):
+    """One ``fire`` event a change, with its record; with ``Last-Event-ID`` those since then first."""
+
+    async def get(self) -> None:
+        """Send until the browser leaves, or is too slow."""
+        self.set_header("Content-Type", "text/event-stream")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Accel-Buffering", "no")  # nginx would keep events back
+        feed, loop, news = self.desk.feed, asyncio.get_running_loop(), asyncio.Event()
+        self._news = news
+        subscription = feed.subscribe(
+            lambda: loop.call_soon_threadsafe(news.set), self.request.headers.get("Last-Event-ID", "")
+        )
+        try:
+            await self._send(f"retry: {AGAIN}\n\n")
+            while not (subscription.dropped or self._left):
+                await self._send(await self._next(subscription))
+        except (StreamClosedError, TimeoutError):
+            pass
+        finally:
+            feed.unsubscribe(subscription)
+            if not self._left:
+                self.detach().close()
+
+    _left = False
+    _news: asyncio.Event | None = None
+
+    def on_connection_close(self) -> None:
+        """The browser has left."""
+        self._left = True
+        if self._news is not None:
+            self._news.set()
+
+    async def _next(self, subscription: Subscription) -> str:
+        assert self._news is not None
+        try:
+            await asyncio.wait_for(self._news.wait(), BEAT)
+        except TimeoutError:
+            return ": nothing new\n\n"
+        self._news.clear()
+        return "".join(
+            f"id: {mark}\nevent: fire\ndata: {json.dumps(record)}\n\n" for mark, record in subscription.take()
+        )
+
+    async def _send(self, text: str) -> None:
+        self.write(text)
+        await asyncio.wait_for(self.flush(), SLOW)
