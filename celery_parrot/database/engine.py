@@ -90,6 +90,8 @@ def make_engine(url: str, options: Mapping[str, Any] | None = None, *, bounded: 
             f"Install celery-parrot[{extra}].",
         ) from None
     refuse_autocommit(engine)
+    if parsed.drivername in ("mysql+pymysql", "mariadb+pymysql"):
+        event.listen(engine, "do_connect", _greeted_soon)
     event.listen(engine, "connect", _first_statements(engine.dialect.name, bounded))
     return engine
 
@@ -134,6 +136,16 @@ def _connect_args(url: URL, bounded: bool) -> dict[str, Any]:
             "charset": "utf8mb4",
         }
     return {"timeout": LOCK_TIMEOUT} if url.get_backend_name() == SQLITE else {}
+
+
+def _greeted_soon(dialect: Any, record: Any, args: Any, arguments: dict[str, Any]) -> Any:
+    """A connection whose server said its first words within the time to connect. PyMySQL waits for them as long as for
+    the answer to a statement, which is too long for somebody who only asks whether the server is there."""
+    wanted = arguments.get("read_timeout")
+    bound = min(wanted or CONNECT_TIMEOUT, arguments.get("connect_timeout") or CONNECT_TIMEOUT)
+    connection = dialect.connect(*args, **{**arguments, "read_timeout": bound})
+    connection._read_timeout = wanted  # it knows no other way to change it
+    return connection
 
 
 def _first_statements(dialect: str, bounded: bool) -> Callable[[Any, Any], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, text
+from sqlalchemy.exc import OperationalError
 
 from celery_parrot.clock import SystemClock
 from celery_parrot.database.types import as_instant
@@ -70,6 +72,23 @@ def test_a_server_that_is_not_there(database: SqlDatabase, tmp_path: Path) -> No
         assert caught.value.__cause__ is not None, name
         assert "s3cret" not in str(caught.value)
     store.close()
+
+
+def test_a_server_that_says_nothing() -> None:
+    """Is waited for as long as for one that is not there, not as long as for the answer to a statement."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"mysql://u@127.0.0.1:{silent.getsockname()[1]}/x"
+        engine = make_engine(url, {"connect_args": {"connect_timeout": 1}})
+        began = monotonic()
+        with pytest.raises(OperationalError):
+            engine.connect()
+        assert monotonic() - began < 5
+
+
+def test_a_server_that_has_spoken_may_think(mysql_url: str) -> None:
+    """A statement has its own time again."""
+    with make_engine(mysql_url, {"connect_args": {"connect_timeout": 1}}).connect() as connection:
+        assert connection.scalar(text("SELECT SLEEP(1.2)")) == 0
 
 
 def test_tables_that_are_not_there(tmp_path: Path) -> None:
