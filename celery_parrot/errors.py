@@ -75,6 +75,35 @@ class ScheduleNotFound(ParrotError, LookupError):
         return type(self), (self.name, self.closest)
 
 
+class FireNotFound(ParrotError, LookupError):
+    """The history of a schedule has no such fire.
+
+    :ivar name: the schedule. :ivar fire_id: what was asked for.
+    """
+
+    def __init__(self, name: str, fire_id: str) -> None:
+        self.name, self.fire_id = name, fire_id
+        super().__init__(f"the history of {name!r} has no fire {fire_id!r}; fires shows the ids that it has")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.fire_id)
+
+
+class GroupNotFound(ParrotError, LookupError):
+    """Nobody holds or waits for a limit of this name.
+
+    :ivar name: what was asked for. :ivar closest: the names most like it of those that somebody holds or waits for.
+    """
+
+    def __init__(self, name: str, closest: tuple[str, ...] = ()) -> None:
+        self.name, self.closest = name, closest
+        hint = f"; did you mean {' or '.join(map(repr, closest))}?" if closest else ""
+        super().__init__(f"nobody holds or waits for {name!r}{hint}")
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return type(self), (self.name, self.closest)
+
+
 class ScheduleExists(ParrotError):
     """The name is taken: names are unique across all stores.
 

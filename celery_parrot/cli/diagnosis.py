@@ -10,12 +10,13 @@ from typing import Final
 
 from celery_parrot.cli.lazy import in_a_sentence
 from celery_parrot.cli.output import seconds
-from celery_parrot.cli.source import Source, out_of_reach
+from celery_parrot.cli.source import Source
 from celery_parrot.client import ScheduleView
 from celery_parrot.clock import SystemClock
 from celery_parrot.errors import ConfigurationError, Unreachable
 from celery_parrot.model.schedule import TASK_KIND
 from celery_parrot.protocols import State
+from celery_parrot.runtime.reach import out_of_reach
 
 OK: Final = "ok"
 WARNING: Final = "warning"
@@ -64,7 +65,7 @@ def diagnose(source: Source) -> Iterator[Finding]:
         try:
             yield from check(source)
         except Exception as error:
-            text = out_of_reach(source, error) if isinstance(error, Unreachable) else in_a_sentence(error)
+            text = out_of_reach(source.settings, error) if isinstance(error, Unreachable) else in_a_sentence(error)
             subject = text.partition(" cannot be ")[0]
             if subject not in said:
                 said.add(subject)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, tzinfo
-from enum import Enum
 from importlib.util import find_spec
-from typing import Any
 
 import click
 
 from celery_parrot.cli.lazy import Verb
+from celery_parrot.model.plain import plain
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -96,23 +94,6 @@ def _show_rich(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 def show_json(value: object) -> None:
     """Print ``value`` as JSON, indented; field names as in Python, instants in ISO 8601."""
     click.echo(json.dumps(plain(value), indent=2, ensure_ascii=False))
-
-
-def plain(value: object) -> Any:
-    """Dataclasses, enums, instants, mappings and sequences as JSON has them; anything else as its ``repr``."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Enum):
-        return plain(value.value)
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        return [plain(item) for item in value]
-    return repr(value)
 
 
 def instant(at: datetime | None, zone: tzinfo) -> str:

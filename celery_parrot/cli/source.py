@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import tzinfo
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from celery import Celery
 
-from celery_parrot.cli.lazy import closest, in_a_sentence
+from celery_parrot.cli.lazy import closest
 from celery_parrot.client import Coordination, Schedules
 from celery_parrot.clock import SystemClock
 from celery_parrot.errors import ConfigurationError, ParrotError, ScheduleNotFound, Unreachable
@@ -21,6 +20,7 @@ from celery_parrot.protocols import Coordinator
 from celery_parrot.runtime.backends import attached, sql_store
 from celery_parrot.runtime.clients import ATTRIBUTE, of_app
 from celery_parrot.runtime.config import Settings, load
+from celery_parrot.runtime.reach import coordinator_at, database_out_of_reach, out_of_reach
 from celery_parrot.runtime.wiring import connect
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("celery_parrot")
 
 _NOWHERE: Final = logging.NullHandler()
-
-_ADDRESS = re.compile(r"^\w[\w+]*://\S*: ")
-"""How an error of the coordinator begins; the sentence around it names the address already."""
 
 
 class Source:
@@ -86,9 +83,7 @@ class Source:
     @property
     def where(self) -> str:
         """The coordinator, for a sentence; no password."""
-        if self.settings.coordination == "db":
-            return f"the database {self.settings.database}"
-        return "the coordinator" if self.settings.redis is None else f"Redis at {self.settings.redis}"
+        return coordinator_at(self.settings)
 
     @property
     def zone(self) -> tzinfo:
@@ -171,7 +166,7 @@ class Database:
         try:
             yield
         except Unreachable as error:
-            raise click.ClickException(_database_out_of_reach(self.where, error)) from None
+            raise click.ClickException(database_out_of_reach(self.where, error)) from None
         except ParrotError:
             raise
         except Exception as error:
@@ -198,31 +193,12 @@ def opened(ctx: click.Context) -> Iterator[Source]:
     try:
         yield source
     except Unreachable as error:
-        raise click.ClickException(out_of_reach(source, error)) from None
+        raise click.ClickException(out_of_reach(source.settings, error)) from None
     except ScheduleNotFound as error:
         hint = closest(error.name, error.closest) if error.closest else ""
         raise click.ClickException(f"There is no schedule {error.name!r}. {hint}".rstrip()) from None
     finally:
         source.close()
-
-
-def out_of_reach(source: Source, error: Unreachable) -> str:
-    """One sentence, with the address once."""
-    cause = str(error)
-    if source.settings.database is not None and cause.startswith("database: "):
-        return _database_out_of_reach(f"The database at {source.settings.database}", error)
-    cause = _ADDRESS.sub("", cause).rstrip(".")
-    return f"{source.where} cannot be reached: {cause}."
-
-
-def _database_out_of_reach(where: str, error: Unreachable) -> str:
-    cause = _cause(error)
-    # A server that answers that there is no such table has been reached.
-    return f"{where} {'cannot be used' if 'db upgrade' in cause else 'cannot be reached'}: {cause}."
-
-
-def _cause(error: Unreachable) -> str:
-    return in_a_sentence(error).removeprefix("database: ").rstrip(".")
 
 
 def coordinator_of(app: Celery) -> Coordinator:

@@ -6,6 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from threading import Event
 from typing import Final, TypeVar
 
 from celery_parrot.client.gaps import Gaps, whole_history
@@ -96,6 +97,7 @@ class Backfilling:
         reverse: bool,
         force: bool,
         progress: Progress,
+        stop: Event,
     ) -> Backfill:
         """See :meth:`celery_parrot.client.Schedules.backfill`."""
         if max_active < 1:
@@ -127,7 +129,7 @@ class Backfilling:
             due_times=tuple(key.due_at for key in wanted),
             fired=len(keys) - len(wanted),
         )
-        return state if dry_run else self._fill(state, deque(wanted), gaps, max_active, progress)
+        return state if dry_run else self._fill(state, deque(wanted), gaps, max_active, progress, stop)
 
     # --- which ---
 
@@ -167,13 +169,19 @@ class Backfilling:
     # --- asking for them ---
 
     def _fill(
-        self, state: Backfill, waiting: deque[FireKey], gaps: Gaps, max_active: int, progress: Progress
+        self,
+        state: Backfill,
+        waiting: deque[FireKey],
+        gaps: Gaps,
+        max_active: int,
+        progress: Progress,
+        stop: Event,
     ) -> Backfill:
         active: list[FireKey] = []
         outcomes: Counter[str] = Counter()
         pause = _LOOK
         progress(state)
-        while waiting or active:
+        while (waiting or active) and not stop.is_set():
             before = state
             for key, status in self._ended(active):
                 active.remove(key)
@@ -197,7 +205,7 @@ class Backfilling:
                 progress(state)
             if waiting or active:
                 pause = _LOOK if changed else min(pause * 1.5, _LOOK_AT_MOST)
-                self.clock.sleep(pause)
+                self.clock.wait(stop, pause)
         return state
 
     def _demand(self, key: FireKey, gaps: Gaps) -> DemandReply:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from threading import Event
 from typing import Any, Final, TypeVar
 
 from celery_parrot.client.backfill import Backfill, Backfilling, Progress
@@ -107,11 +108,12 @@ class Demanding:
         reverse: bool = False,
         force: bool = False,
         progress: Progress | None = None,
+        stop: Event | None = None,
     ) -> Backfill:
         """Fire each due time from ``start`` to ``end``, both included, that has not fired: those that were missed or
         skipped, and those that nobody ever decided. Jitter is left out; paused schedules are filled, too. Returns when
-        all have ended. Stop it with any exception from ``progress``, or Ctrl-C: what was asked for goes on, and asking
-        again goes on where it stopped.
+        all have ended, or it is stopped, which Ctrl-C does, too: what was asked for goes on, and asking again goes on
+        where it stopped.
 
         :param start: an instant, or ISO 8601; a naive one is in the schedule's zone. ``end``: likewise; a day alone
             means all of it. Left out, or later than the latest due time that is decided: that one. What comes after is
@@ -120,7 +122,8 @@ class Demanding:
         :param max_active: at most so many of them are on their way at once.
         :param reverse: the latest first.
         :param force: also what is older than the history that is kept, of which nobody knows whether it has fired.
-        :param progress: called with how far it has come, whenever that changes.
+        :param progress: called with how far it has come, whenever that changes. :param stop: once it is set, no more
+            are asked for, and how far it has come is returned.
         :raises InvalidSchedule: for a stretch that is none, is too long, or older than the history.
         :raises ScheduleNotFound: :raises Unreachable: if the coordinator stays out of reach.
         """
@@ -144,6 +147,7 @@ class Demanding:
             reverse=reverse,
             force=force,
             progress=progress or (lambda _: None),
+            stop=stop or Event(),
         )
 
     # --- inside ---

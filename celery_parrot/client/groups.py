@@ -7,7 +7,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Final
 
-from celery_parrot.errors import ParrotError
+from celery_parrot.errors import GroupNotFound, ParrotError
 from celery_parrot.model.fire import Fire, Namespace, Status
 from celery_parrot.protocols import Coordinator, Limits, LimitState
 
@@ -65,7 +65,7 @@ class Groups:
         return tuple(self._group(state) for state in self._coordinator.limits())
 
     def named(self, name: str) -> Group:
-        """The group or limit of this name. Raises ParrotError with the closest names."""
+        """The group or limit of this name. Raises GroupNotFound with the closest names."""
         return self._group(self._state(name))
 
     def holder(self, name: str, fire_id: str | None = None) -> InLine:
@@ -92,8 +92,7 @@ class Groups:
             if name in (state.name, state.name.removeprefix(_GROUP)):
                 return state
         close = get_close_matches(name, [state.name.removeprefix(_GROUP) for state in states], n=3)
-        hint = f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
-        raise ParrotError(f"nobody holds or waits for {name!r}{hint}")
+        raise GroupNotFound(name, tuple(close))
 
     def _holder(self, state: LimitState, fire_id: str | None) -> tuple[Fire, str, datetime | None]:
         name = state.name.removeprefix(_GROUP)

@@ -52,7 +52,7 @@ class Overview:
             Without either: the latest due time that is decided or on its way.
         :param zone: in which times are told; left out: the app's.
         :raises InvalidSchedule: for an ``at`` that is none of these. :raises ScheduleNotFound:
-        :raises ParrotError: if the history has no such fire.
+        :raises FireNotFound: if the history has no such fire.
         """
         viewer = zone or zone_named(self._rules.timezone)
         gatherer = Gatherer(self._catalogue, self._coordination, self._rules.kinds, viewer)
@@ -82,7 +82,7 @@ class Overview:
 
         :param name: of an exclusion group, or the whole name of any limit, such as ``kind:report``.
         :param fire_id: which of several. :param actor: who does this; kept as the reason.
-        :raises ParrotError: if nobody holds it, or several do and none is named.
+        :raises GroupNotFound: :raises ParrotError: if several hold it and none is named.
         """
         reason = f"released by {actor}" if actor else "released by a person"
         return self._coordination.groups.release(name, fire_id, reason)

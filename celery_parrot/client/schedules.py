@@ -6,6 +6,7 @@ import logging
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -111,6 +112,18 @@ class Schedules(Demanding, Overview):
         """
         return self._new(fields, self._clock.now())
 
+    def trigger_for(self, *, schedule_id: str = "", **fields: Any) -> Trigger:
+        """When a schedule with these fields would be due. Nothing is saved; of the fields, only those that say when
+        are needed.
+
+        :param schedule_id: of the schedule that is to be changed: some due times follow from it.
+        :raises InvalidSchedule: as :meth:`create`.
+        """
+        given = {"name": "preview", "target": "preview", **fields}
+        now = self._clock.now()
+        schedule = self._rules.new(given, CODE, schedule_id or new_id(), now)
+        return trigger_of(replace(schedule, created_at=now))
+
     # --- read ---
 
     def get(self, name: str) -> ScheduleView:
@@ -169,10 +182,15 @@ class Schedules(Demanding, Overview):
             return self._code.trigger(name)
         return self._trigger(*self._catalogue.locate(name))
 
+    def trigger_of(self, view: ScheduleView) -> Trigger:
+        """When a schedule that :meth:`get` or :meth:`find` gave is due; nobody is asked. Raises InvalidSchedule for one
+        that is broken."""
+        return self._code.trigger(view.name) if view.store == CODE else trigger_from(view)
+
     def describe(self, view: ScheduleView) -> str | None:
         """When it is due, as a sentence; None for one that is broken."""
         try:
-            return (self._code.trigger(view.name) if view.store == CODE else trigger_from(view)).describe()
+            return self.trigger_of(view).describe()
         except InvalidSchedule:
             return None
 

@@ -13,7 +13,7 @@ from celery_parrot.client.view import view_of
 from celery_parrot.client.why_facts import MICROSECOND, Facts, History, Holder, zone_of
 from celery_parrot.client.why_holders import Holders, ask, held_by, holder_in
 from celery_parrot.client.why_when import Moment, changed_by_clock, moment_of
-from celery_parrot.errors import ParrotError, ScheduleNotFound
+from celery_parrot.errors import FireNotFound, ParrotError, ScheduleNotFound
 from celery_parrot.model.fire import FireKey, FireRecord, Status
 from celery_parrot.model.schedule import TASK_KIND, Kind
 from celery_parrot.model.state import RunState
@@ -50,7 +50,7 @@ class Gatherer:
         self._coordinator = coordination.coordinator
 
     def facts(self, name: str, at: datetime | str | None, fire: str | None) -> Facts:
-        """:raises InvalidSchedule: for an ``at`` that is no instant. :raises ParrotError: for a fire that is not known.
+        """:raises InvalidSchedule: for an ``at`` that is no instant. :raises FireNotFound:
         :raises ScheduleNotFound:
         """
         if at is not None and fire is not None:
@@ -124,7 +124,7 @@ class Gatherer:
             if record.fire_id == wanted:
                 due_at, latest = record.due_at, record is records[0]
                 return _Subject(due_at, _names(trigger, due_at), record, records=records, latest=latest)
-        raise ParrotError(f"the history of {stored.name!r} has no fire {fire!r}; fires shows the ids that it has")
+        raise FireNotFound(stored.name, fire)
 
     def _at(self, store: str, stored: Stored, trigger: Trigger | None, moment: Moment) -> _Subject:
         records = self._records(store, stored, before=moment.end)

@@ -19,6 +19,7 @@ from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.delivery import callbacks_of
 from celery_parrot.runtime.entries import collect, sources
 from celery_parrot.runtime.events_edits import Telling
+from celery_parrot.runtime.reach import coordinator_at
 from celery_parrot.stores.memory import CodeStore
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def over(
             coordinator=coordinator,
             namespace=settings.namespace,
             clock=clock,
-            where=_where(settings),
+            where=coordinator_at(settings),
             guard=settings.run_now_lock_ttl,
         ),
     )
@@ -105,13 +106,6 @@ def _close(told: EventSink, made: Backends | None) -> None:
     flush(told, _LAST_EVENTS_WITHIN)
     if made is not None:
         made.close()
-
-
-def _where(settings: Settings) -> str:
-    """The coordinator, for a sentence."""
-    if settings.coordination == DB:
-        return f"the database {settings.database}"
-    return "the coordinator" if settings.redis is None else f"Redis at {settings.redis}"
 
 
 def _code_of(app: Celery, settings: Settings, clock: Clock, parrot: Parrot | None) -> CodeSchedules:

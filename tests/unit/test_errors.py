@@ -6,7 +6,15 @@ import pickle
 
 import pytest
 
-from celery_parrot.errors import ConfigurationError, Conflict, InvalidSchedule, ParrotError, StoreUnreachable
+from celery_parrot.errors import (
+    ConfigurationError,
+    Conflict,
+    FireNotFound,
+    GroupNotFound,
+    InvalidSchedule,
+    ParrotError,
+    StoreUnreachable,
+)
 
 
 @pytest.mark.parametrize(
@@ -16,6 +24,8 @@ from celery_parrot.errors import ConfigurationError, Conflict, InvalidSchedule, 
         InvalidSchedule("expr", "x", "is no cron expression"),
         StoreUnreachable("db", "connection refused"),
         Conflict("nightly", 3, 4),
+        FireNotFound("nightly", "f1"),
+        GroupNotFound("gpo", ("gpu",)),
     ],
     ids=lambda error: type(error).__name__,
 )

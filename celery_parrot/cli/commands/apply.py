@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_parrot.cli.asking import confirmed, yes_option
-from celery_parrot.cli.masking import without_secrets
 from celery_parrot.cli.output import show_json, verb
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ def apply(
     """
     from celery_parrot.cli.documents import read_file
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import step_fields
 
     if (store or kind) and not prune:
         raise click.UsageError("--store and --kind say what --prune may delete; without it they do nothing.")
@@ -64,7 +64,7 @@ def apply(
             steps = _carried_out(client, steps, quiet=as_json)
     refused = [step for step in steps if step.action.value == "refused"]
     if as_json:
-        show_json([_as_json(step) for step in steps])
+        show_json([step_fields(step) for step in steps])
     else:
         click.echo(_summary(steps, dry_run))
     ctx.exit(1 if refused else 0)
@@ -81,6 +81,8 @@ def _carried_out(client: Schedules, steps: Sequence[Step], quiet: bool) -> list[
 
 
 def _show(step: Step) -> None:
+    from celery_parrot.client import without_secrets
+
     if step.action.value == "unchanged":
         return
     sign, colour = _SIGNS[step.action.value]
@@ -106,14 +108,3 @@ def _summary(steps: Iterable[Step], dry_run: bool) -> str:
         counts[step.action.value] = counts.get(step.action.value, 0) + 1
     said = ", ".join(f"{counts[action]} {word}" for action, word in _WORDS.items() if action in counts)
     return f"{said or 'no schedules'}{'; nothing was written' if dry_run else ''}."
-
-
-def _as_json(step: Step) -> dict[str, object]:
-    return {
-        "name": step.name,
-        "action": step.action.value,
-        "store": step.store,
-        "changes": {name: {"before": before, "after": after} for name, (before, after) in step.changes.items()},
-        "field": step.field,
-        "error": step.error,
-    }

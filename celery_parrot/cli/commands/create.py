@@ -42,11 +42,10 @@ def create(
     **options: str | None,
 ) -> None:
     """Save what the arguments, options and file describe."""
-    from celery_parrot.cli.commands.listing import as_fields
     from celery_parrot.cli.documents import read_file
     from celery_parrot.cli.fields import given
     from celery_parrot.cli.source import opened
-    from celery_parrot.client import READ_ONLY
+    from celery_parrot.client import READ_ONLY, schedule_fields
 
     for option, value in (("name", name_), ("schedule_type", type_), ("schedule_config", spec)):
         if value is not None:
@@ -75,7 +74,7 @@ def create(
         made = client.create_many(documents)
         zone = source.zone
         if as_json:
-            found = [as_fields(view, client.describe(view)) for view in made]
+            found = [schedule_fields(view, client.describe(view)) for view in made]
             show_json(found if several else found[0])
             return
     for view in made:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from celery_parrot.cli.output import clock_time, plain, seconds, show, show_json, verb
+from celery_parrot.cli.output import clock_time, seconds, show, show_json, verb
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -24,12 +24,13 @@ _T = TypeVar("_T")
 def fires(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
     """Show the latest fires of the schedule NAME, newest first."""
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import fire_fields
 
     with opened(ctx) as source:
         source.must_be_shared()
         found = source.schedules.fires(name, limit=limit)
     if as_json:
-        show_json([as_fields(record) for record in found])
+        show_json([fire_fields(record) for record in found])
         return
     columns = [f"due ({source.zone})", "status", "late", "took", "try", "beat", "worker", "what"]
     rows: list[Sequence[object]] = [_row(record, source.zone) for record in found]
@@ -40,14 +41,6 @@ def fires(ctx: click.Context, name: str, limit: int, as_json: bool) -> None:
 
 def _without(row: Sequence[_T], index: int) -> list[_T]:
     return [*row[:index], *row[index + 1 :]]
-
-
-def as_fields(record: FireRecord) -> dict[str, object]:
-    """All fields of a record, its key as ``schedule_id`` and ``due_at``."""
-    fields = plain(record)
-    assert isinstance(fields, dict)
-    key = fields.pop("key")
-    return {"schedule_id": key["schedule_id"], "due_at": key["due_at"], **fields}
 
 
 def _row(record: FireRecord, zone: tzinfo) -> tuple[object, ...]:

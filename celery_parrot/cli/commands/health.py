@@ -56,9 +56,9 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
     from threading import Thread
 
     from celery_parrot.cli.lazy import in_a_sentence
-    from celery_parrot.cli.source import out_of_reach
     from celery_parrot.client import Health
     from celery_parrot.errors import Unreachable
+    from celery_parrot.runtime.reach import out_of_reach
 
     answers: list[Health] = []
 
@@ -66,7 +66,7 @@ def ask(source: Source, patience: float = _PATIENCE) -> Health:
         try:
             answers.append(source.coordination.health())
         except Exception as error:
-            reason = out_of_reach(source, error) if isinstance(error, Unreachable) else in_a_sentence(error)
+            reason = out_of_reach(source.settings, error) if isinstance(error, Unreachable) else in_a_sentence(error)
             answers.append(Health(healthy=False, coordinator=source.where, reason=reason.rstrip(".")))
 
     thread = Thread(target=look, daemon=True)

@@ -24,15 +24,15 @@ def pause(ctx: click.Context, name: str, note: str, by: str | None, version: int
     Works for schedules of the code too, and outlives restarts and deployments. The time in which it is paused is not
     missed: none of its due times is made up for.
     """
-    from celery_parrot.cli.commands.listing import as_fields
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import schedule_fields
 
     with opened(ctx) as source:
         source.must_be_shared()
         client = source.schedules
         view = client.pause(name, note=note, actor=who(by), version=version)
         if as_json:
-            show_json(as_fields(view, client.describe(view)))
+            show_json(schedule_fields(view, client.describe(view)))
             return
     click.echo(f"{view.name} is paused ({view.note})." if view.note else f"{view.name} is paused.")
 
@@ -46,8 +46,8 @@ def resume(ctx: click.Context, name: str, version: int | None, as_json: bool) ->
 
     Also one that repeated failure disabled: its failures are counted anew.
     """
-    from celery_parrot.cli.commands.listing import as_fields
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import schedule_fields
 
     with opened(ctx) as source:
         source.must_be_shared()
@@ -55,7 +55,7 @@ def resume(ctx: click.Context, name: str, version: int | None, as_json: bool) ->
         view = client.resume(name, version=version)
         zone = source.zone
         if as_json:
-            show_json(as_fields(view, client.describe(view)))
+            show_json(schedule_fields(view, client.describe(view)))
             return
     due = f"; due next at {instant(view.next_run, zone)}" if view.next_run else ""
     click.echo(f"{view.name} is {view.state.value}{due}.")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from celery_parrot.cli.output import distance, plain, show, show_json, verb
-
-if TYPE_CHECKING:
-    from celery_parrot.client import ScheduleView
+from celery_parrot.cli.output import distance, show, show_json, verb
 
 _STATES = ("active", "paused", "disabled", "completed", "broken")
 
@@ -34,6 +29,7 @@ def list_(
 ) -> None:
     """Show schedules by name: when they run, how they are, what came of the last fire."""
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import schedule_fields
     from celery_parrot.clock import SystemClock
 
     with opened(ctx) as source:
@@ -45,7 +41,7 @@ def list_(
         found = [(view, client.describe(view)) for view in page]
         zone = str(source.zone)
     if as_json:
-        show_json([as_fields(view, description) for view, description in found])
+        show_json([schedule_fields(view, description) for view, description in found])
         return
     now = SystemClock().now()
     columns = ["name", "store", "when", "kind", "state", "last due", "next due", "outcome"]
@@ -75,10 +71,3 @@ def brief(sentence: str, zone: str) -> str:
     of = rest.rstrip(")").partition(",")[0]
     what = what.partition(", counted from ")[0]
     return what if of in ("", zone) else f"{what} ({of})"
-
-
-def as_fields(view: ScheduleView, description: str | None) -> dict[str, object]:
-    """Definition and run state, as JSON has them."""
-    fields = plain(view)
-    assert isinstance(fields, dict)
-    return {**fields, "description": description}

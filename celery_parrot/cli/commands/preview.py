@@ -50,6 +50,7 @@ def preview(
     from datetime import datetime
 
     from celery_parrot.cli.spec import read_spec
+    from celery_parrot.client import occurrence_fields
     from celery_parrot.clock import SystemClock
     from celery_parrot.triggers import SCHEDULE_TYPES, build
     from celery_parrot.triggers import preview as occurrences
@@ -68,7 +69,7 @@ def preview(
     after = start.replace(tzinfo=zone) if isinstance(start, datetime) else now
     found = occurrences(trigger, after, count)
     if as_json:
-        show_json([as_fields(occurrence) for occurrence in found])
+        show_json([occurrence_fields(occurrence) for occurrence in found])
         return
     click.echo(trigger.describe())
     rows = [
@@ -101,15 +102,3 @@ def remark(occurrence: Occurrence) -> str:
         case "dropped":
             return f"not due: {occurrence.count} from {reading} on" if occurrence.count > 1 else f"not due: {reading}"
     return ""
-
-
-def as_fields(occurrence: Occurrence) -> dict[str, object]:
-    """As JSON has it."""
-    return {
-        "due_at": occurrence.due_at,
-        "local": occurrence.local,
-        "reading": occurrence.reading.isoformat(),
-        "mark": occurrence.mark,
-        "count": occurrence.count,
-        "fires": occurrence.fires,
-    }

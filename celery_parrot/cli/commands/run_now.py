@@ -40,9 +40,9 @@ def run_now(
 
     Paused, disabled and completed ones too. Refused while one that was asked for before is on its way.
     """
-    from celery_parrot.cli.commands.fires import as_fields
     from celery_parrot.cli.fields import given
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import fire_fields
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait.")
@@ -56,7 +56,7 @@ def run_now(
             click.echo(f"{asked.name}: fire {asked.fire_id} is on its way{before}.")
         record = _outcome(client, asked, timeout) if wait else None
     if as_json:
-        show_json(asked if record is None else as_fields(record))
+        show_json(asked if record is None else fire_fields(record))
     elif record is not None:
         click.echo(f"{asked.name}: {_words(record)}.")
     if record is not None and record.status != "success":

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from celery_parrot.cli.completion import schedule_names
-from celery_parrot.cli.masking import without_secrets
 from celery_parrot.cli.output import aligned, clock_time, distance, instant, show_json, verb
 
 if TYPE_CHECKING:
@@ -29,9 +28,8 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
 
     Fields that have their default are left out; --json has all.
     """
-    from celery_parrot.cli.commands.listing import as_fields
     from celery_parrot.cli.source import opened
-    from celery_parrot.client import document_of
+    from celery_parrot.client import document_of, schedule_fields, without_secrets
     from celery_parrot.clock import SystemClock
 
     with opened(ctx) as source:
@@ -40,7 +38,7 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
         view = client.get(name)
         description = client.describe(view)
         if as_json:
-            show_json(as_fields(view, description))
+            show_json(schedule_fields(view, description))
             return
         upcoming = [] if view.broken_reason else client.next(view.schedule_id, _UPCOMING)
         zone = source.zone

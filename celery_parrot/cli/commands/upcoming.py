@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 @click.pass_context
 def next_(ctx: click.Context, name: str, count: int, as_json: bool) -> None:
     """Show the next due times of the schedule NAME."""
-    from celery_parrot.cli.commands.preview import as_fields, remark
+    from celery_parrot.cli.commands.preview import remark
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import occurrence_fields
     from celery_parrot.clock import SystemClock
     from celery_parrot.triggers import preview
 
@@ -30,7 +31,7 @@ def next_(ctx: click.Context, name: str, count: int, as_json: bool) -> None:
     now = SystemClock().now()
     found = preview(trigger, now, count)
     if as_json:
-        show_json([as_fields(each) for each in found])
+        show_json([occurrence_fields(each) for each in found])
         return
     click.echo(trigger.describe())
     if state in ("paused", "disabled"):
@@ -49,8 +50,8 @@ def next_(ctx: click.Context, name: str, count: int, as_json: bool) -> None:
 
 def _found(source: Source, name: str) -> tuple[Trigger, str]:
     """When it is due, and how it is. What the code says needs no server: then how it is may be unknown, empty."""
-    from celery_parrot.cli.source import out_of_reach
     from celery_parrot.errors import InvalidSchedule, Unreachable
+    from celery_parrot.runtime.reach import out_of_reach
 
     client = source.schedules
     try:
@@ -59,7 +60,7 @@ def _found(source: Source, name: str) -> tuple[Trigger, str]:
         raise click.ClickException(f"{name} {error.reason}.") from None
     except Unreachable as error:
         hint = f"There is no schedule {name!r}. {closest(name, client.in_code)}".rstrip()
-        raise click.ClickException(f"{hint} Only the code was asked: {out_of_reach(source, error)}") from None
+        raise click.ClickException(f"{hint} Only the code was asked: {out_of_reach(source.settings, error)}") from None
     try:
         return trigger, client.get(name).state.value
     except Unreachable:

@@ -42,9 +42,10 @@ def update(
     **options: str | None,
 ) -> None:
     """Change what the arguments, options and file say."""
-    from celery_parrot.cli.commands.listing import as_fields, brief
+    from celery_parrot.cli.commands.listing import brief
     from celery_parrot.cli.fields import assigned, given
     from celery_parrot.cli.source import opened
+    from celery_parrot.client import schedule_fields
 
     texts = {**{name: text for name, text in options.items() if text is not None}, **assigned(pairs)}
     document = {} if file is None else _one(file)
@@ -59,7 +60,7 @@ def update(
         description = client.describe(view)
         zone = str(source.zone)
     if as_json:
-        show_json(as_fields(view, description))
+        show_json(schedule_fields(view, description))
     elif view.version == before.version:
         click.echo(f"{view.name} was like that already, at version {view.version}.")
     else:

@@ -8,10 +8,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from celery_parrot.cli.commands.fires import as_fields
 from celery_parrot.cli.commands.listing import brief
-from celery_parrot.cli.output import aligned, distance, instant, plain, seconds, show
+from celery_parrot.cli.output import aligned, distance, instant, seconds, show
+from celery_parrot.client import fire_fields
 from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
+from celery_parrot.model.plain import plain
 from celery_parrot.model.schedule import Policy, Schedule
 from celery_parrot.triggers import build
 
@@ -53,7 +54,7 @@ def test_a_fire_has_its_key_as_fields() -> None:
     record = FireRecord(
         fire_id="f", key=FireKey("s", DUE), name="s", kind="task", status=Status.SUCCESS, origin=Origin.CATCH_UP
     )
-    fields = as_fields(record)
+    fields = fire_fields(record)
     assert fields["schedule_id"] == "s"
     assert fields["due_at"] == "2026-03-29T00:30:00+00:00"
     assert (fields["status"], fields["origin"]) == ("success", "catch_up")

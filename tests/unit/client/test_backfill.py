@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -148,6 +149,20 @@ def test_stopped_it_goes_on_where_it_stopped(night: Night) -> None:
     done = night.client.backfill("by the minute", at("03:01"), at("03:10"), progress=again)
     assert (done.fired, done.asked) == (4, 6)
     assert again.order == [at("03:00") + timedelta(minutes=n) for n in range(1, 11)]
+
+
+def test_stopped_from_another_thread(night: Night) -> None:
+    """Nothing more is asked for, and how far it has come is the answer."""
+    stop = Event()
+    work = Work(night.beat, night.coordinator)
+
+    def progress(state: Backfill) -> None:
+        work(state)
+        if len(work.order) == 4:
+            stop.set()
+
+    state = night.client.backfill("by the minute", at("03:01"), at("03:10"), progress=progress, stop=stop)
+    assert (state.asked, len(state.due_times)) == (4, 10)
 
 
 def test_it_ends_at_the_mark(night: Night) -> None:

@@ -217,6 +217,17 @@ def test_coming_due_times(world: World) -> None:
     assert world.client.describe(world.client.get("wrong")) is None
 
 
+def test_due_times_of_what_nobody_saved(world: World) -> None:
+    """An edited schedule is previewed as it will be: with its id, from which some due times follow."""
+    made = world.client.create(**fields(schedule_type="cron", schedule_config={"expr": "H H * * *"}))
+    drawn = world.client.trigger_for(
+        schedule_id=made.schedule_id, schedule_type="cron", schedule_config={"expr": "H H * * *"}
+    )
+    assert drawn.next_after(world.clock.now()) == made.next_run
+    with pytest.raises(InvalidSchedule, match="minute"):
+        world.client.trigger_for(schedule_type="cron", schedule_config={"expr": "61 * * * *"})
+
+
 def test_a_broken_schedule_is_shown_and_says_why(world: World) -> None:
     broken = world.client.get("wrong")
     assert (broken.state, broken.broken_reason, broken.next_run) == ("broken", "no such task", None)
