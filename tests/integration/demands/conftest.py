@@ -120,15 +120,9 @@ def _world(kind: str, private_redis: PrivateRedis, procs: Procs) -> Iterator[Wor
 
 
 @pytest.fixture(params=["redis", "postgresql"])
-def either(request: pytest.FixtureRequest, private_redis: PrivateRedis, procs: Procs) -> Iterator[World]:
-    """Coordination and schedules in Redis, or both in PostgreSQL; the broker is a Redis."""
-    with _world(request.param, private_redis, procs) as world:
-        yield world
-
-
-@pytest.fixture(params=["redis", "postgresql"])
 def world(request: pytest.FixtureRequest, private_redis: PrivateRedis, procs: Procs, full: bool) -> Iterator[World]:
-    """As :func:`either`, for what the suites show of both already: the short form asks Redis only."""
+    """Coordination and schedules in Redis, or both in PostgreSQL; the broker is a Redis. The suites show both
+    already, so the short form has Redis only."""
     if request.param != "redis" and not full:
         pytest.skip("the long form has the database, too (make long)")
     with _world(request.param, private_redis, procs) as world:

@@ -25,10 +25,9 @@ def _crowd(world: World, name: str = "job") -> list[tuple[str, str]]:
     return [(what, fire) for each in askers for what, fire in json.loads(each.communicate(timeout=30)[0])]
 
 
-def test_a_crowd_asks(either: World) -> None:
+def test_a_crowd_asks(world: World) -> None:
     """Twenty at once: one runs, nineteen are told its id. The guard is free after a success, a failure, and the death
     of the worker, when the reaper has found it."""
-    world = either
     world.create()
     world.state.set("do", "hold")
     world.beat()

@@ -30,10 +30,12 @@ Setting = InMemory | OnRedis
 
 @pytest.fixture(params=["memory-sqlite", "redis-postgresql"])
 def make_scene(
-    request: pytest.FixtureRequest, server: StoreServer, databases: SharedDatabases
+    request: pytest.FixtureRequest, server: StoreServer, databases: SharedDatabases, full: bool
 ) -> Callable[[], Setting]:
     """An empty scene, as often as wanted."""
     coordinator, _, dialect = request.param.partition("-")
+    if coordinator == "redis" and not full:
+        pytest.skip("the long form has the servers (make long)")
 
     def make() -> Setting:
         if coordinator == "memory":
