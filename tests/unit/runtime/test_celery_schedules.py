@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from random import Random
@@ -19,8 +18,6 @@ from celery_parrot.triggers import Trigger, build
 from celery_parrot.triggers.solar import EVENTS
 from tests.unit.triggers.witness import ZONES
 
-FULL = os.environ.get("PARROT_FULL") == "1"
-CASES = 20_000 if FULL else 1_500
 STEPS = 10
 START = datetime(2026, 1, 1, tzinfo=UTC)
 CLOSE = timedelta(hours=26)
@@ -75,10 +72,11 @@ def changes_between(zone: ZoneInfo, begin: datetime, end: datetime) -> bool:
     return False
 
 
-def test_crontabs_are_due_when_celery_says(app: Celery) -> None:
+def test_crontabs_are_due_when_celery_says(app: Celery, full: bool) -> None:
     rng = Random(20_264)
     compared = 0
-    for _ in range(CASES):
+    cases = 20_000 if full else 1_000
+    for _ in range(cases):
         name = rng.choice(ZONES)
         zone = ZoneInfo(name)
         app.conf["timezone"] = name
@@ -95,7 +93,7 @@ def test_crontabs_are_due_when_celery_says(app: Celery) -> None:
                     f"{obj} in {name} after {due}"
                 )
             due = following
-    assert compared > CASES * STEPS / 2
+    assert compared > cases * STEPS / 2
 
 
 def test_intervals_are_due_when_celery_says(app: Celery) -> None:
