@@ -41,12 +41,13 @@ class Desk:
 
     :ivar app: the Celery app. :ivar feed: the fires that were heard of.
     :ivar shown: the metrics, None where the settings cannot work.
+    :ivar patience: seconds that a request waits for an answer of store or coordinator.
     """
 
     def __init__(self, app: Celery, clock: Clock, *, patience: float = PATIENCE) -> None:
         self.app, self.clock = app, clock
         self.shown: Shown | None = None
-        self._patience = patience
+        self.patience = patience
         self._lock = threading.Lock()
         self._client: Schedules | None = None
         try:
@@ -93,11 +94,11 @@ class Desk:
         """
         future = self._threads.submit(function, *args, **kwargs)
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), self._patience)
+            return await asyncio.wait_for(asyncio.wrap_future(future), self.patience)
         except TimeoutError:
             if future.done() and not future.cancelled():  # the function's own
                 raise
-            raise Unreachable(f"there was no answer within {self._patience:g} s") from None
+            raise Unreachable(f"there was no answer within {self.patience:g} s") from None
 
     def close(self) -> None:
         """Ask nobody any more; does not wait."""

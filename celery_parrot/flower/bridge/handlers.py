@@ -64,8 +64,8 @@ class Handler(FlowerHandler):
     def prepare(self) -> None:
         """Refuse who may not read, then who may not write."""
         reads = self.request.method in READING
-        if not reads and self._from_elsewhere():
-            raise Refused(403, "forbidden", "A page of another site may change nothing here.")
+        if not reads:
+            self._refuse_other_sites()
         if not self.current_user:
             self.refuse_stranger()
             return
@@ -96,12 +96,17 @@ class Handler(FlowerHandler):
             told = mask("".join(traceback.format_exception(typ, value, tb)))
             logger.error("%s %s failed: %s", self.request.method, self.request.path, told)
 
-    def _from_elsewhere(self) -> bool:
-        """Whether a page of another site sent this. Flower asks only where it authenticates, not in all releases."""
+    def check_xsrf_cookie(self) -> None:
+        """As Flower does, once its own look at the origin cannot fail."""
+        self._refuse_other_sites()
+        super().check_xsrf_cookie()
+
+    def _refuse_other_sites(self) -> None:
+        """Flower looks at the origin only where it authenticates, and not in all releases."""
         site, origin = self.request.headers.get("Sec-Fetch-Site"), self.request.headers.get("Origin")
-        if site is not None:
-            return bool(site != "same-origin")
-        return origin is not None and _host(origin) != self.request.host.lower()
+        own = origin is None or _host(origin) == self.request.host.lower() if site is None else site == "same-origin"
+        if not own:
+            raise Refused(403, "forbidden", "A page of another site may change nothing here.")
 
 
 def _host(origin: str) -> str | None:

@@ -22,6 +22,7 @@ from flower.utils import strtobool
 from flower.views import BaseHandler
 from tornado.routing import URLSpec
 from tornado.template import Loader, Template
+from tornado.web import HTTPError
 
 from celery_parrot.flower.desk import Desk, desk_at, desk_of
 from celery_parrot.flower.metrics import Shown
@@ -80,8 +81,7 @@ class FlowerHandler(BaseHandler):  # type: ignore[misc]  # Flower has no types
         try:
             return super().get_current_user()
         except TypeError:  # Flower compares ASCII only
-            self.send_error(401)
-            return None
+            raise HTTPError(401) from None
 
 
 def put_in_front(routes: Iterable[URLSpec]) -> None:
