@@ -19,6 +19,7 @@ from celery_parrot.dispatch.ledgers import Ledgers, SharedLedger, row_ledgers
 from celery_parrot.dispatch.limits import refuse_unkept
 from celery_parrot.dispatch.mirror import PAGE
 from celery_parrot.dispatch.outbox import Outbox
+from celery_parrot.dispatch.pace import Pace
 from celery_parrot.dispatch.reaper import Reaper
 from celery_parrot.dispatch.routing import Router
 from celery_parrot.dispatch.settings import Identity as Identity
@@ -84,6 +85,7 @@ class Ticker:
         queue = settings.delivery_queue
         self._desk = DeliveryDesk(coordinator, self._stores, sender, clock, identity.owner, queue, events)
         self._reaper = Reaper(coordinator, clock, events, teller, settings.reap_interval)
+        self._pace = Pace(clock)
         self._watch = Watch(clock, events, settings.max_clock_skew)
         self._started = clock.now()
         self._attached = False
@@ -241,6 +243,7 @@ class Ticker:
             seen=self._clock.now(),
             skew=self._time.skew,
             tzdata=identity.tzdata,
+            claims=self._pace.per_second,
             failing=self._stores.failing,
         )
 
@@ -256,6 +259,7 @@ class Ticker:
         for committed in self._committer.commit(self._time.now(), self._router.routed, self._settings.batch):
             self._take_in(committed.reading, asked)
             self._outbox.committed(ticket.fire for ticket in committed.tickets)
+            self._pace.count(len(committed.tickets))
             tickets.extend(committed.tickets)
             more = more or committed.more
             asked = self._clock.monotonic()

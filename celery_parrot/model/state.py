@@ -49,6 +49,7 @@ class Beat:
     :ivar owner: an id per process start.
     :ivar seen: its last sign of life, coordinator's clock.
     :ivar skew: seconds its own wall clock is ahead of the coordinator's.
+    :ivar claims: fires a second that it committed, over the last minute.
     :ivar failing: for how many seconds each store that it cannot ask has been out of its reach, by the store's name.
     """
 
@@ -60,6 +61,7 @@ class Beat:
     seen: datetime
     skew: float = 0.0
     tzdata: str = ""
+    claims: float = 0.0
     failing: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> Mapping[str, Any]:
@@ -72,5 +74,6 @@ class Beat:
             "seen": self.seen.isoformat(),
             "skew": round(self.skew, 3),
             "tzdata": self.tzdata,
+            "claims": self.claims,
             "failing": {name: round(seconds, 1) for name, seconds in self.failing.items()},
         }

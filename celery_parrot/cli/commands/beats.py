@@ -22,7 +22,7 @@ def beats(ctx: click.Context, as_json: bool) -> None:
         show_json(found)
         return
     show(
-        ["state", "host", "pid", "version", "up for", "last seen", "clock off", "tzdata", "owner"],
+        ["state", "host", "pid", "version", "up for", "last seen", "claims/s", "clock off", "tzdata", "owner"],
         [
             (
                 beat.state,
@@ -31,6 +31,7 @@ def beats(ctx: click.Context, as_json: bool) -> None:
                 beat.version,
                 seconds((now - beat.started).total_seconds()),
                 f"{seconds((now - beat.seen).total_seconds())} ago",
+                f"{beat.claims:g}",
                 seconds(beat.skew),
                 beat.tzdata,
                 beat.owner[:8],

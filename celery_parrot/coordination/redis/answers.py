@@ -297,6 +297,7 @@ def _beat_in(owner: str, raw: bytes, seen: bytes) -> Beat:
         seen=from_ms(float(seen)),
         skew=float(said["skew"]),
         tzdata=said["tzdata"],
+        claims=float(said.get("claims") or 0.0),
         failing=dict(said.get("failing") or {}),
     )
 

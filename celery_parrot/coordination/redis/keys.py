@@ -5,7 +5,7 @@
 ``leases``       sorted set: running fires by the end of their lease
 ``silent``       sorted set: running fires by when they will have shown no progress for too long
 ``sent``         sorted set: sent fires by when a worker must have started them; ``limits:sent`` those with limits
-``beats``        hash: owner -> JSON with host, pid, version, started, seen, skew, tzdata
+``beats``        hash: owner -> JSON with host, pid, version, started, seen, skew, tzdata, claims, failing
 ``seen``         sorted set: owners by last sign of life
 ``fire:{id}:{due}``  JSON: the claim; expires ``claim_ttl`` after its last change, ``ended_ttl`` after its outcome
 ``fires:{id}``   hash: due -> JSON, the capped history

@@ -78,7 +78,8 @@ class Outbox(Conformance):
         reply = scene.sweep("b1")
         assert [b.owner for b in reply.beats] == ["b1"]
         assert near(reply.beats[0].seen, reply.reading.now)
-        assert (reply.beats[0].skew, reply.beats[0].host, reply.beats[0].started) == (0.25, "host", scene.base)
+        beat = reply.beats[0]
+        assert (beat.skew, beat.claims, beat.host, beat.started) == (0.25, 1.5, "host", scene.base)
         assert [b.owner for b in scene.sweep("b2", other).beats] == ["b1", "b2"]
         assert [b.owner for b in other.beats()] == ["b1", "b2"]
 

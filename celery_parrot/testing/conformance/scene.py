@@ -72,7 +72,9 @@ class Scene:
         return self.c.attach().now
 
     def beat(self, owner: str = "b1") -> Beat:
-        return Beat(owner=owner, host="host", pid=7, version="1", started=self.base, seen=self.base, skew=0.25)
+        return Beat(
+            owner=owner, host="host", pid=7, version="1", started=self.base, seen=self.base, skew=0.25, claims=1.5
+        )
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass while somebody keeps asking, so that nothing counts as an outage."""
