@@ -1,0 +1,134 @@
+"""The fires heard of: folded whatever the order, kept within bounds, filtered, paged and told."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from celery_parrot.flower import feed as module
+from celery_parrot.flower.feed import Feed
+
+STORY = (
+    {"type": "fire-claimed", "timestamp": 100.0},
+    {"type": "fire-sent", "timestamp": 101.0, "attempt": 1, "late": 0.5},
+    {"type": "fire-started", "timestamp": 102.0, "attempt": 1, "worker": "w@1"},
+    {"type": "fire-succeeded", "timestamp": 103.0, "attempt": 1, "worker": "w@1", "status": "success"},
+)
+NAMED = {"scheduler": "shop", "fire_id": "f1", "schedule": "nightly", "schedule_id": "n1", "kind": "report"}
+
+
+def told(feed: Feed, name: str = "fire-claimed", **fields: Any) -> None:
+    feed.hear({**NAMED, "type": name, "timestamp": 100.0, **fields})
+
+
+def only(feed: Feed) -> Any:
+    (record,) = feed.page().items
+    return record
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_the_order_of_events_does_not_matter(order: tuple[int, ...]) -> None:
+    """Beats and workers send each with a delay of its own."""
+    feed = Feed("shop")
+    for index in order:
+        feed.hear({**NAMED, **STORY[index]})
+    record = only(feed)
+    assert (record["status"], record["worker"], record["late"], record["attempt"]) == ("success", "w@1", 0.5, 1)
+    stamps = [record[name][-8:-6] for name in ("claimed_at", "sent_at", "started_at", "ended_at")]
+    assert stamps == ["40", "41", "42", "43"]
+
+
+def test_a_next_attempt_begins_anew() -> None:
+    """What the last one told is gone, and the id is that of the new task."""
+    feed = Feed("shop")
+    told(feed, "fire-started", worker="w@1", attempt=1)
+    told(feed, "fire-reaped", worker="w@1", attempt=2, status="pending", reason="worker lost")
+    record = only(feed)
+    assert (record["status"], record["reason"], record["started_at"], record["task_id"]) == (
+        "pending", "worker lost", None, "f1:2",
+    )  # fmt: skip
+    told(feed, "fire-failed", worker="w@1", attempt=1, status="error")
+    assert only(feed) == record, "the first attempt's end comes too late"
+    told(feed, "fire-failed", worker="w@2", attempt=2, status="target_missing", reason="unknown task")
+    assert (only(feed)["status"], only(feed)["worker"]) == ("target_missing", "w@2")
+
+
+def test_an_outcome_stands() -> None:
+    """Whatever else is heard of that attempt."""
+    feed = Feed("shop")
+    told(feed, "fire-reaped", attempt=1, status="abandoned", reason="silent")
+    told(feed, "fire-succeeded", attempt=1, status="success")
+    assert (only(feed)["status"], only(feed)["reason"]) == ("abandoned", "silent")
+
+
+def test_what_is_no_fire_of_ours_is_left_aside() -> None:
+    """Other schedulers, other events, and what anybody may send."""
+    feed = Feed("shop")
+    told(feed, scheduler="another")
+    told(feed, "schedule-changed")
+    told(feed, "fire-unrouted", fire_id=None)
+    told(feed, "fire-late", late=99.0)
+    for odd in ({}, {"type": "fire-claimed"}, {"type": 7, "fire_id": []}):
+        feed.hear(odd)
+    assert feed.page().items == ()
+    told(feed, timestamp="soon", attempt="many", status=["x"], worker={"a": 1}, late=None)
+    record = only(feed)
+    assert (record["status"], record["attempt"], record["worker"], record["claimed_at"]) == ("pending", 1, None, None)
+
+
+def test_the_oldest_go_first() -> None:
+    """A feed is bounded."""
+    feed = Feed("shop", kept=3)
+    for number in range(5):
+        told(feed, fire_id=f"f{number}")
+    told(feed, "fire-sent", fire_id="f2")
+    assert [record["fire_id"] for record in feed.page().items] == ["f4", "f3", "f2"]
+
+
+def test_filters_and_pages() -> None:
+    """Each narrows; a page goes on where the last one ended, also when more is heard meanwhile."""
+    feed = Feed("shop")
+    for number in range(6):
+        told(feed, fire_id=f"f{number}", schedule=f"Job {number}", kind="even" if number % 2 == 0 else "odd")
+    told(feed, "fire-sent", fire_id="f3", attempt=1, kind="odd", schedule="Job 3")
+    assert [one["fire_id"] for one in feed.page(kind="odd").items] == ["f5", "f3", "f1"]
+    assert [one["fire_id"] for one in feed.page(status="sent").items] == ["f3"]
+    assert [one["fire_id"] for one in feed.page(text="JOB 4").items] == ["f4"]
+    first = feed.page(kind="even", limit=2)
+    told(feed, fire_id="f8", kind="even")
+    second = feed.page(kind="even", limit=2, after=first.after)
+    assert [one["fire_id"] for one in (*first.items, *second.items)] == ["f4", "f2", "f0"]
+    assert second.after == ""
+
+
+def test_a_subscriber_gets_changes_and_those_it_missed() -> None:
+    """Once each, in order, from the mark it names on; a mark of another process says nothing."""
+    feed, woken = Feed("shop"), []
+    first = feed.subscribe(lambda: woken.append(1))
+    told(feed)
+    told(feed)  # says nothing new
+    told(feed, "fire-sent")
+    taken = first.take()
+    assert [record["status"] for _, record in taken] == ["pending", "sent"]
+    assert (len(woken), first.take()) == (2, [])
+    feed.unsubscribe(first)
+    told(feed, "fire-started")
+    assert first.take() == []
+    (change,) = feed.subscribe(lambda: None, taken[-1][0]).take()
+    assert change[1]["status"] == "running"
+    assert feed.subscribe(lambda: None, "00000000-1").take() == []
+    assert feed.subscribe(lambda: None, "nonsense").take() == []
+
+
+def test_a_subscriber_that_does_not_take_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it, and what it left is forgotten."""
+    monkeypatch.setattr(module, "BACKLOG", 2)
+    feed = Feed("shop")
+    slow = feed.subscribe(lambda: None)
+    for number in range(2):
+        told(feed, fire_id=f"f{number}")
+    assert not slow.dropped
+    told(feed, fire_id="f9")
+    assert (slow.dropped, slow.take()) == (True, [])
