@@ -44,7 +44,8 @@ class Sender(Protocol):
 
     def send(self, messages: Sequence[Message], until: float) -> Sequence[SendResult]:
         """Send in order, one result each. Begins no message after ``until`` (this process's monotonic clock) and
-        none after the first ``FAILED``: the rest is ``NOT_TRIED``. Bounded: a single publish takes under 3 s.
+        none after the first ``FAILED``: the rest is ``NOT_TRIED``. Messages that go out together may all be
+        ``FAILED``: each may have got through. Bounded: a single publish, or one of several together, takes under 3 s.
         Raises nothing but programming errors."""
         ...
 

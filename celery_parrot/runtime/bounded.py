@@ -78,7 +78,7 @@ def bounded_redis(channel: Any, budget: Budget) -> Any:
         for name in ("connection_class", "connection_class_ssl")
         if getattr(channel, name, None) is not None
     }
-    return type("BoundedChannel", (channel,), own)
+    return type("BoundedChannel", (Answering, channel), own)
 
 
 def _bounded(connection: Any, budget: Budget) -> Any:
@@ -90,4 +90,46 @@ def _bounded(connection: Any, budget: Budget) -> Any:
             self._sock.settimeout(min(left, STEP))
         return connection.send_packed_command(self, *args, **kwargs)
 
-    return type(connection.__name__, (connection,), {"send_packed_command": send_packed_command})
+    def read_response(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # A batch is written at once and answered one by one.
+        left = budget.left()
+        if left <= 0:
+            self.disconnect()
+            raise TimeoutError("the broker did not answer in time")
+        if self._sock is not None:
+            self._sock.settimeout(min(left, STEP))
+        return connection.read_response(self, *args, **kwargs)
+
+    own = {"send_packed_command": send_packed_command, "read_response": read_response}
+    return type(connection.__name__, (connection,), own)
+
+
+class Answering:
+    """Mixed into kombu's Redis channel class: knows what became of each command of the last publish batch.
+
+    kombu's own batch says only that one of them failed, and then all would be in doubt.
+    """
+
+    _pipeline: Any = None
+    answers: tuple[Any, ...] = ()  #: in the order of the commands, an exception for one that was refused
+
+    def create_publish_batch(self, max_size: int) -> Any:
+        """kombu's batch, whose commands harm each other no more."""
+        batch = super().create_publish_batch(max_size)  # type: ignore[misc]
+        pipeline = self._pipeline = batch.pipeline
+        self.answers = ()
+        execute = pipeline.execute
+
+        def answered() -> Any:
+            self.answers = ()
+            found = execute(raise_on_error=False)
+            self.answers = tuple(found)
+            return found
+
+        pipeline.execute = answered
+        return batch
+
+    @property
+    def buffered(self) -> int:
+        """Commands that wait in the present batch."""
+        return 0 if self._pipeline is None else len(self._pipeline)

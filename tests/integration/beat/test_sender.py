@@ -7,8 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+import redis
 from celery import Celery
 from kombu import Queue
+from kombu.transport import redis as redis_transport
 
 from celery_parrot.clock import SystemClock
 from celery_parrot.protocols import Message, SendStatus
@@ -18,6 +20,9 @@ from tests.integration.beat.conftest import Mailbox
 from tests.support.proxy import TcpProxy
 from tests.support.rabbit import own_vhost
 from tests.support.waiting import monotonic, wait_until
+
+TOGETHER = {"redis": 100, "amqp": 1}
+"""Messages that share their fate: those of one batch."""
 
 LIMIT = 3.0
 """Seconds one publish may take, by contract."""
@@ -35,6 +40,7 @@ class Sending:
         self.app.finalize()
         self.sender = CelerySender(self.app, SystemClock())
         self.proxy, self.queue = proxy, queue
+        self.together = TOGETHER["redis" if parts.scheme == "redis" else "amqp"]
         self.took = 0.0
 
     def send(self, *ids: str, **options: Any) -> list[str]:
@@ -90,7 +96,9 @@ def test_one_connection_serves_every_message(sending: Sending, mailbox: Callable
 def test_a_stalled_broker_costs_less_than_three_seconds(sending: Sending, how: Any) -> None:
     """Nothing passes, or the message arrives and its confirmation does not: failed or doubtful, the rest not tried."""
     sending.proxy.stall(how)
-    assert sending.send("a", "b", "c") == ["failed", "not_tried", "not_tried"]
+    doubtful = sending.together
+    ids = [f"m{number}" for number in range(doubtful + 2)]
+    assert sending.send(*ids) == ["failed"] * doubtful + ["not_tried"] * 2
     assert sending.took < LIMIT
     for _ in range(3):  # connecting hangs as well
         assert sending.send("a", "b") == ["failed", "not_tried"]
@@ -101,7 +109,7 @@ def test_a_stalled_broker_costs_less_than_three_seconds(sending: Sending, how: A
 
 def test_a_broker_that_is_down_costs_nothing_and_is_found_again_within_a_second(sending: Sending) -> None:
     sending.proxy.cut()
-    assert sending.send("a", "b")[1] == "not_tried"
+    assert sending.send(*(f"m{number}" for number in range(sending.together + 1)))[-1] == "not_tried"
     start = monotonic()
     while monotonic() - start < 2:  # long enough for the pauses to have grown to their longest
         assert sending.send("a") == ["failed"]
@@ -118,6 +126,57 @@ def test_a_connection_that_ended_while_idle_costs_no_message(
     sending.proxy.restore()
     assert sending.send("a", "b") == ["sent", "sent"]
     assert taken(sending, mailbox, 3) == ["warm-up", "a", "b"]
+
+
+def test_only_what_was_flushed_is_sent_and_the_rest_not_tried(
+    make_proxy: Callable[..., TcpProxy], redis_url: str, queue_prefix: str, mailbox: Callable[[str], Mailbox]
+) -> None:
+    """The broker is lost between two batches: the first is with it, the second in doubt, the third was never begun."""
+    parts = urlsplit(redis_url)
+    sending = Sending(redis_url, make_proxy(parts.hostname, parts.port), f"{queue_prefix}flush")
+    flushed, kind = 0, getattr(redis_transport, "PublishBatch")  # noqa: B009 - unknown to the stubs
+    flush = kind.flush
+
+    def cut_before_the_second(batch: Any) -> None:
+        nonlocal flushed
+        flushed += bool(batch._buffered)
+        if flushed == 2:
+            sending.proxy.cut()
+        flush(batch)
+
+    sending.send("warm-up")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kind, "flush", cut_before_the_second)
+        ids = [f"m{number}" for number in range(250)]
+        assert sending.send(*ids) == ["sent"] * 100 + ["failed"] * 100 + ["not_tried"] * 50
+    sending.proxy.restore()
+    assert taken(sending, mailbox, 101)[1:] == ids[:100]
+    sending.sender.close()
+
+
+def test_a_refused_message_of_a_batch_harms_no_other(
+    redis_url: str, redis_client: redis.Redis, queue_prefix: str, mailbox: Callable[[str], Mailbox]
+) -> None:
+    """Its queue is no list: only it fails, though the answers of all come together. One that cannot be written, too."""
+    app = Celery("test", broker=redis_url, set_as_current=False)
+    app.conf.update(task_default_queue=f"{queue_prefix}good")
+    app.finalize()
+    sender = CelerySender(app, SystemClock())
+    declared = [Message(task="t", task_id="first", options={"queue": f"{queue_prefix}bad"})]
+    assert sender.send(declared, monotonic() + 60)[0].status is SendStatus.SENT
+    redis_client.set(f"{queue_prefix}bad", "no list")
+    queues = [f"{queue_prefix}{name}" for name in ("good", "bad", "good", "good")]
+    args: list[tuple[Any, ...]] = [(), (), (object(),), ()]
+    messages = [
+        Message(task="t", task_id=f"m{number}", args=given, options={"queue": queue})
+        for number, (queue, given) in enumerate(zip(queues, args, strict=True))
+    ]
+    results = sender.send(messages, monotonic() + 60)
+    sender.close()
+    assert [str(result.status) for result in results] == ["sent", "failed", "broken", "sent"]
+    assert "WRONGTYPE" in results[1].error
+    found = mailbox(redis_url).several(f"{queue_prefix}good", 2)
+    assert [message.headers["id"] for message in found] == ["m0", "m3"]
 
 
 def test_a_slow_broker_is_waited_for(sending: Sending) -> None:
