@@ -4,6 +4,7 @@ import { api, busy, button, clock, dialog, el, fill, schedulePath, viewerZone } 
 
 const LOOK = 1000; // ms between two looks at how far it is
 const LISTED = 10;
+const UNDER_WAY = ['running', 'stopping'];
 
 /** Open the dialog; `changed` is called when fires have been asked for. */
 export function backfill(schedule, changed) {
@@ -49,7 +50,7 @@ class Backfill {
 
   async dryRun() {
     const found = await this.ask(true);
-    const many = found.due_times.length;
+    const many = found.total;
     fill(this.answer,
       el('p', {}, many ? `${many} due times would fire` : 'Nothing is to be fired', `; ${found.fired} of this stretch have fired already.`),
       many > 0 && [
@@ -73,10 +74,9 @@ class Backfill {
         clearInterval(timer);
         return;
       }
-      const { ended, many, over, words } = told(found);
-      [bar.max, bar.value] = [Math.max(many, 1), over && !many ? 1 : ended];
-      text.textContent = words;
-      if (!over) return;
+      [bar.max, bar.value] = [Math.max(found.total, 1), found.ended];
+      text.textContent = told(found);
+      if (UNDER_WAY.includes(found.state)) return;
       clearInterval(timer);
       cancel.remove();
       this.changed();
@@ -84,10 +84,7 @@ class Backfill {
   }
 }
 
-function told({ state, error, progress }) {
-  const many = progress?.due_times.length ?? 0;
-  const outcomes = Object.entries(progress?.outcomes ?? {});
-  const ended = (progress?.left_out ?? 0) + outcomes.reduce((sum, [, count]) => sum + count, 0);
-  const parts = [`${ended} of ${many} are over`, ...outcomes.map(([status, count]) => `${count} ${status}`)];
-  return { many, ended, over: state !== 'running', words: `${state}: ${parts.join(', ')}${error ? `. ${error}` : ''}` };
+function told({ state, error, total, ended, outcomes }) {
+  const parts = [`${ended} of ${total} are over`, ...Object.entries(outcomes).map(([status, count]) => `${count} ${status}`)];
+  return `${state}: ${parts.join(', ')}${error ? `. ${error}` : ''}.`;
 }

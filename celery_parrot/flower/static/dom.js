@@ -83,14 +83,15 @@ export function badge(word, title = null) {
 }
 
 /** A table whose rows become stacked cards on a narrow screen.
- *  columns: texts, or {text, class, hidden: true} where the head is for screen readers only. */
+ *  columns: texts, or {text, class, unit, hidden}. unit: a zone or unit, small below it; hidden: for screen readers only. */
 export function table(caption, columns, rows) {
   const heads = columns.map((one) => (typeof one === 'string' ? { text: one } : one));
   const body = el('tbody', {}, rows);
   const found = el('table', { class: 'parrot-table table table-hover align-middle mb-0' },
     el('caption', { class: 'visually-hidden' }, caption),
     el('thead', {}, el('tr', {}, heads.map((head) =>
-      el('th', { scope: 'col', class: head.class }, head.hidden ? el('span', { class: 'visually-hidden' }, head.text) : head.text)))),
+      el('th', { scope: 'col', class: head.class }, head.hidden ? el('span', { class: 'visually-hidden' }, head.text) : head.text,
+        head.unit && el('span', { class: 'parrot-unit' }, head.unit))))),
     body); // prettier-ignore
   return { node: el('div', { class: 'parrot-scroll' }, found), body, columns: heads };
 }

@@ -1,6 +1,6 @@
 // The form of a schedule, made from the schema that the API has of it: a new one, or a change of one.
 
-import { api, busy, button, debounce, el, fill, row, schedulePath, scheduleUrl, table, toast, when, writing } from './common.js';
+import { api, busy, button, debounce, el, fill, row, schedulePath, scheduleUrl, table, toast, viewerZone, when, writing } from './common.js';
 import { Control, TELLING } from './fields.js';
 import { titleOf } from './facts.js';
 import { remark } from './marks.js';
@@ -16,7 +16,7 @@ const GROUPS = [
 ]; // prettier-ignore
 const FOLDED = new Set(['args', 'kwargs', 'options', 'method_name', 'prompt', 'target_id', 'tenant', 'start_at', 'end_at', 'max_fires', 'jitter', 'dst_gap', 'dst_fold']);
 const PREVIEWED = ['timezone', 'start_at', 'end_at', 'max_fires', 'jitter', 'dst_gap', 'dst_fold'];
-const NEXT = ['Due', 'On the clock of its zone', 'Clock change'];
+const NEXT = [{ text: 'Due', unit: viewerZone }, 'On the clock of its zone', 'Clock change'];
 
 /** Build it. `schedule`: what is edited, null for a new one; `close(saved)` is called at the end, without a value when
  *  nothing was saved. */
@@ -34,7 +34,7 @@ class Form {
     const lists = { kind: known.kinds, store: known.stores.filter((store) => store !== 'code') };
     this.controls = new Map(names.map((name) => [name, new Control(name, schema, start[name], lists[name])]));
     const type = this.controls.get('schedule_type').input;
-    this.spec = new Spec(type.value, schedule ? schedule.schedule_config : { expr: '' });
+    this.spec = new Spec(type.value, schedule?.schedule_config ?? {});
     this.before = JSON.stringify(this.spec.value);
     type.addEventListener('input', () => this.spec.become(type.value));
     this.fault = el('p', { class: 'parrot-fault', role: 'alert' });
@@ -151,7 +151,8 @@ class Form {
   }
 
   mark(field, focus = false) {
-    const input = field && (this.node.elements.namedItem(`config.${field}`) ?? this.node.elements.namedItem(field));
+    const key = field?.replace(/^schedule_config\./, '');
+    const input = key && (this.node.elements.namedItem(`config.${key}`) ?? this.node.elements.namedItem(key.split(/[.[]/)[0]));
     if (!input) return;
     input.classList.add('parrot-at-fault');
     input.setAttribute('aria-invalid', 'true');

@@ -1,13 +1,14 @@
 // What became of the due times of a schedule, newest first, as a chart and as a table.
 
-import { api, badge, between, button, clock, el, failed, fill, loading, row, schedulePath, span, table, taskLink, when } from './common.js';
+import { api, badge, between, button, clock, el, failed, fill, loading, row, schedulePath, span, table, taskLink, viewerZone, when } from './common.js';
 import { chart } from './chart.js';
 import { code } from './facts.js';
 
 const CHARTED = 100;
 const SHOWN = 20;
 const COLUMNS = [
-  'Due', 'Outcome', 'Sent', 'Started', 'Ended', { text: 'Late', class: 'parrot-number' }, { text: 'Took', class: 'parrot-number' },
+  { text: 'Due', unit: viewerZone }, 'Outcome', { text: 'Sent', unit: viewerZone }, { text: 'Started', unit: viewerZone },
+  { text: 'Ended', unit: viewerZone }, { text: 'Late', class: 'parrot-number' }, { text: 'Took', class: 'parrot-number' },
   'Worker', { text: 'Try', class: 'parrot-number' }, 'Task', { text: 'Why', class: 'parrot-buttons', hidden: true },
 ]; // prettier-ignore
 
@@ -37,8 +38,7 @@ export class History {
   }
 
   async ask(query) {
-    const found = await api(schedulePath(this.schedule.schedule_id, '/fires'), { query, quiet: true });
-    return found.items ?? found;
+    return (await api(schedulePath(this.schedule.schedule_id, '/fires'), { query, quiet: true })).items;
   }
 
   async extend() {

@@ -1,7 +1,7 @@
 // One schedule: what it is, when it is due, what became of it, and why.
 
 import {
-  api, badge, button, el, failed, fill, live, loading, page, schedulePath, table, row, when, writing, zoneNote, distance,
+  api, badge, button, el, failed, fill, live, loading, page, schedulePath, table, row, viewerZone, when, writing, zoneNote, distance,
 } from './common.js'; // prettier-ignore
 import { actionsOf, remove } from './actions.js';
 import { backfill } from './backfill.js';
@@ -12,7 +12,7 @@ import { remark } from './marks.js';
 import { whyBox } from './why.js';
 
 const COMING = 20;
-const NEXT = ['Due', 'In', 'On the clock of its zone', 'Clock change'];
+const NEXT = [{ text: 'Due', unit: viewerZone }, 'In', 'On the clock of its zone', 'Clock change'];
 
 const root = document.getElementById('schedule');
 const part = (id, title) => {
@@ -64,7 +64,7 @@ async function changed(found) {
 async function showComing() {
   try {
     const found = await api(schedulePath(schedule.schedule_id, '/next'), { query: { count: COMING }, quiet: true });
-    const rows = (found.items ?? found).map((one) => row(NEXT, [
+    const rows = found.map((one) => row(NEXT, [
       when(one.due_at, { zone: schedule.timezone }),
       one.fires === false ? '' : distance(one.due_at),
       one.local.replace('T', ' '),

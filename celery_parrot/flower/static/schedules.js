@@ -1,7 +1,7 @@
 // All schedules, a page at a time.
 
 import {
-  api, badge, debounce, el, empty, failed, fill, filtersOf, keepFilters, live, loading, options, page, pager, row, schedulePath, table, when, writing, zoneNote,
+  api, badge, debounce, el, empty, failed, fill, filtersOf, keepFilters, live, loading, options, page, pager, row, schedulePath, table, viewerZone, when, writing, zoneNote,
 } from './common.js'; // prettier-ignore
 import { actionsOf, scheduleLink } from './actions.js';
 
@@ -12,7 +12,7 @@ const MOST = 10; // rows that are asked for one by one; of more, the whole page 
 const form = document.getElementById('filters');
 const list = document.getElementById('schedules');
 const COLUMNS = [
-  'Name', 'Kind', 'When', 'State', 'Next due', 'Last due', 'Last outcome', { text: 'Failures', class: 'parrot-number' },
+  'Name', 'Kind', 'When', 'State', { text: 'Next due', unit: viewerZone }, { text: 'Last due', unit: viewerZone }, 'Last outcome', { text: 'Failures', class: 'parrot-number' },
   { text: 'Actions', class: 'parrot-buttons', hidden: true },
 ]; // prettier-ignore
 

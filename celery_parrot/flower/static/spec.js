@@ -37,13 +37,14 @@ function valueOf(text) {
 
 export class Spec {
   constructor(type, config) {
+    this.start = { type, config };
     this.node = el('div', { class: 'parrot-fields', role: 'group', 'aria-label': 'Schedule config' });
     this.show(type, config);
   }
 
-  /** Another type: its keys, with the example in them. */
+  /** Another type: its keys, with the example in them; the first type again: what it had. */
   become(type) {
-    this.show(type, exampleOf(type));
+    this.show(type, type === this.start.type ? this.start.config : exampleOf(type));
   }
 
   show(type, config) {
