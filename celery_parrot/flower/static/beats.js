@@ -1,6 +1,6 @@
 // Who beats, and whether that is enough.
 
-import { api, badge, el, empty, failed, fill, loading, row, span, table, when, zoneNote } from './common.js';
+import { api, badge, el, empty, failed, fill, loading, row, span, table, viewerZone, when } from './common.js';
 
 const LOOKS = 5000; // ms between two looks: beats tell nobody that they live, they are asked
 const SKEW = 5; // seconds that a clock may be off without a word
@@ -29,8 +29,8 @@ async function load() {
 
 function tell(health) {
   const alive = health.beats_alive === 1 ? '1 beat is alive' : `${health.beats_alive} beats are alive`;
-  const silent = health.beats_silent ? ` ${health.beats_silent} went silent within the last hour.` : '';
-  const text = health.healthy ? `✓ Healthy: ${alive}; they agree in ${health.coordinator}.${silent}` : `✕ Not healthy: ${health.reason}.`;
+  const silent = health.beats_silent ? `, ${health.beats_silent} went silent within the last hour` : '';
+  const text = health.healthy ? `✓ Healthy: ${alive}${silent}. Coordination: ${health.coordinator}.` : `✕ Not healthy: ${health.reason}.`;
   sentence.removeAttribute('aria-busy');
   sentence.classList.toggle('parrot-note-bad', !health.healthy);
   sentence.classList.toggle('parrot-note-good', health.healthy);
@@ -70,7 +70,7 @@ function lineOf(beat) {
   ]); // prettier-ignore
 }
 
-document.getElementById('zone-note').textContent = zoneNote();
+document.getElementById('zone-note').textContent = `Who claims and sends fires. Times are shown in your zone, ${viewerZone}.`;
 loading(list);
 load();
 setInterval(() => document.hidden || list.contains(document.activeElement) || load(), LOOKS);

@@ -1,7 +1,7 @@
 // Fires as they come: those on their way above, those that are over below, newest first.
 
 import {
-  api, badge, busy, debounce, el, empty, failed, fill, filtersOf, keepFilters, live, loading, options, row, span, table, taskLink, when, zoneNote,
+  api, badge, busy, debounce, el, empty, failed, fill, filtersOf, keepFilters, live, loading, options, row, span, table, taskLink, viewerZone, when,
 } from './common.js'; // prettier-ignore
 import { scheduleLink } from './actions.js';
 
@@ -46,7 +46,7 @@ function lineOf(record) {
 }
 
 function reasonOf(record) {
-  if (record.status === 'waiting' && record.limit) return ['for ', el('span', { dir: 'auto' }, record.limit), record.held_by && [', held by ', taskLink(record.held_by)]];
+  if (record.status === 'waiting' && record.limit) return ['for ', el('span', { class: 'parrot-clip', dir: 'auto' }, record.limit), record.held_by && ['held by ', taskLink(record.held_by)]];
   return record.reason ? el('span', { class: 'parrot-clip', dir: 'auto' }, record.reason) : '—';
 }
 
@@ -171,7 +171,7 @@ function toggle() {
 }
 
 async function start() {
-  document.getElementById('zone-note').textContent = `${zoneNote()} Shown are the fires that this Flower has heard of.`;
+  document.getElementById('zone-note').textContent = `The fires that this Flower has heard of. Times are shown in your zone, ${viewerZone}.`;
   options(form.elements.status, [...GOING, ...OVER]);
   filtersOf(form);
   form.addEventListener('submit', (event) => event.preventDefault());

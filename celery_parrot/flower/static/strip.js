@@ -5,6 +5,7 @@ import { el, fill } from './common.js';
 const PART = 36; // cells
 const HOUR = 6; // cells
 const LABEL = 2; // hours between two labels
+const ROOM = 3; // cells that a label needs
 
 /** A strip with its heading; a slider for the keyboard and for screen readers.
  *  `bounds`: the upper ends of the levels; `clock(i)`, `day(i)`: when cell i begins, in the viewer's zone. */
@@ -64,12 +65,14 @@ function partsOf(cells, clock) {
   return parts;
 }
 
-/** The full hours of a part, where there is room behind them. */
+/** The full hours of a part; the last may reach beyond it, where the next part stands beside it. */
 function labels(first, clock) {
   const found = [];
-  for (let i = 0; i <= PART - HOUR; i += 1) {
+  for (let i = 0; i < PART; i += 1) {
     const [hour, minute] = clock(first + i).split(':');
-    if (minute === '00' && hour % LABEL === 0) found.push(el('span', { class: 'parrot-hour', style: `grid-column: ${i + 1} / span ${HOUR}` }, `${hour}:00`));
+    if (minute !== '00' || hour % LABEL) continue;
+    const late = i > PART - ROOM ? ' parrot-hour-late' : '';
+    found.push(el('span', { class: `parrot-hour${late}`, style: `grid-column: ${i + 1} / span ${Math.min(HOUR, PART - i)}` }, `${hour}:00`));
   }
   return found;
 }

@@ -1,6 +1,6 @@
 // The due times of the next 24 hours, as strips of 144 cells, one a kind.
 
-import { api, clock, el, empty, failed, fill, loading, offset, page, row, table, viewerZone, when, zoneNote } from './common.js';
+import { api, clock, el, empty, failed, fill, loading, offset, page, row, table, viewerZone, when } from './common.js';
 import { stripOf } from './strip.js';
 
 const COUNTING = 1000; // ms between two looks while it is being counted
@@ -120,6 +120,6 @@ function line(name, ...value) {
   return el('div', { class: 'detail-row' }, el('dt', {}, name), el('dd', {}, value));
 }
 
-document.getElementById('zone-note').textContent = zoneNote();
+document.getElementById('zone-note').textContent = `When something will be due, so that pile-ups are seen. Times are shown in your zone, ${viewerZone}.`;
 loading(strips, 'Counting…');
 load();

@@ -48,6 +48,6 @@ def report(target: str, **kwargs: Any) -> object:
 @app.task(name="stage.render")
 def render(target: str, **kwargs: Any) -> str:
     """Hold its group until the test lets go of it."""
-    with redis.Redis.from_url(BROKER) as client:
+    with redis.Redis.from_url(BROKER, socket_timeout=None) as client:
         client.blpop([MAY_END + target], timeout=RENDER_AT_MOST)
     return f"{target} is drawn"
