@@ -15,6 +15,7 @@ from celery import Celery
 from celery_parrot.client import Schedules
 from celery_parrot.clock import Clock, SystemClock
 from celery_parrot.errors import ConfigurationError, Unreachable
+from celery_parrot.flower.backfills import Backfills
 from celery_parrot.flower.feed import Feed
 from celery_parrot.flower.metrics import Shown
 from celery_parrot.flower.timeline import Timeline
@@ -39,13 +40,14 @@ R = TypeVar("R")
 class Desk:
     """One per Flower application. Making it opens nothing.
 
-    :ivar app: the Celery app. :ivar feed: the fires that were heard of.
+    :ivar app: the Celery app. :ivar feed: the fires that were heard of. :ivar backfills: those that this Flower was asked for.
     :ivar shown: the metrics, None where the settings cannot work.
     :ivar patience: seconds that a request waits for an answer of store or coordinator.
     """
 
     def __init__(self, app: Celery, clock: Clock, *, patience: float = PATIENCE) -> None:
         self.app, self.clock = app, clock
+        self.backfills = Backfills(clock)
         self.shown: Shown | None = None
         self.patience = patience
         self._lock = threading.Lock()
@@ -104,6 +106,7 @@ class Desk:
         """Ask nobody any more; does not wait."""
         if self.shown is not None:
             self.shown.close()
+        self.backfills.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         if self._client is not None:
             self._client.close()

@@ -1,14 +1,14 @@
-"""Fires as Flower hears of them: the latest (``/parrot/api/fires``), and each as it happens (``…/events``)."""
+"""Fires as they happen, as Flower hears of them: ``/parrot/api/events``."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any, Final
+from typing import Final
 
 from tornado.iostream import StreamClosedError
 
-from celery_parrot.flower.bridge import ApiHandler, Refused
+from celery_parrot.flower.bridge import ApiHandler
 from celery_parrot.flower.feed import Subscription
 
 BEAT: Final = 15.0
@@ -17,30 +17,6 @@ SLOW: Final = 10.0
 """Seconds that a browser may take to read what it was sent."""
 AGAIN: Final = 3000
 """Milliseconds after which a browser that lost the stream asks again."""
-
-
-MOST: Final = 500
-
-
-class Fires(ApiHandler):
-    """The latest fires, those heard of last first: they are those since this Flower began to listen."""
-
-    def get(self) -> None:
-        """Filters and a cursor, as the other lists have them."""
-        wanted: dict[str, Any] = {name: self.get_query_argument(name, "") for name in ("kind", "status", "text")}
-        try:
-            limit, after = int(self.get_query_argument("limit", "100")), self.get_query_argument("after", "")
-            if not 1 <= limit <= MOST:
-                raise Refused(422, "invalid", f"limit must be from 1 to {MOST}.", field="limit", value=limit)
-            page = self.desk.feed.page(**wanted, after=after, limit=limit)
-        except ValueError:
-            raise Refused(422, "invalid", "limit must be a number, and after what a page before ended with.") from None
-        self.answer({
-            "items": page.items,
-            "after": page.after,
-            "listening": self.listening,
-            "events_on": self.desk.settings.send_events,
-        })  # fmt: skip
 
 
 class Events(ApiHandler):
