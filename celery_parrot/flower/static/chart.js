@@ -9,6 +9,12 @@ const GAP = 34;
 const UNITS = [['ms', 0.001], ['s', 1], ['min', 60], ['h', 3600]]; // prettier-ignore
 const BAD = new Set(['error', 'target_missing', 'abandoned', 'expired']);
 
+/** Seconds from due to sent; a backfill is late on purpose: null. */
+export const lateness = (fire) => (fire.origin === 'backfill' ? null : between(fire.due_at, fire.sent_at));
+
+/** Seconds from its start to its end, null while there are not both. */
+export const duration = (fire) => between(fire.started_at, fire.finished_at);
+
 /** records: newest first. It draws itself anew when its width changes. */
 export function chart(records) {
   const fires = records.filter((record) => record.sent_at).reverse();
@@ -27,8 +33,8 @@ export function chart(records) {
 
 function drawn(fires, width, readout) {
   const rows = [
-    { title: 'Lateness', of: (fire) => between(fire.due_at, fire.sent_at), top: TOP },
-    { title: 'Duration', of: (fire) => between(fire.started_at, fire.finished_at), top: TOP + HIGH + GAP },
+    { title: 'Lateness', of: lateness, top: TOP },
+    { title: 'Duration', of: duration, top: TOP + HIGH + GAP },
   ];
   const high = TOP + 2 * HIGH + GAP + 26;
   const step = (width - LEFT - 8) / fires.length;
@@ -93,7 +99,5 @@ function scale(largest) {
 }
 
 function words(fire) {
-  const late = span(between(fire.due_at, fire.sent_at));
-  const took = span(between(fire.started_at, fire.finished_at));
-  return `Due ${clock(fire.due_at)} ${offset(fire.due_at)}: ${fire.status.replaceAll('_', ' ')}, ${late} late, took ${took}${fire.worker ? `, on ${fire.worker}` : ''}.`;
+  return `Due ${clock(fire.due_at)} ${offset(fire.due_at)}: ${fire.status.replaceAll('_', ' ')}, ${span(lateness(fire))} late, took ${span(duration(fire))}${fire.worker ? `, on ${fire.worker}` : ''}.`;
 }

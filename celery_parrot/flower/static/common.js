@@ -1,10 +1,10 @@
 // What all pages share: the API, messages, dialogs, and news of fires.
 
 import { badge, busy, button, debounce, el, empty, failed, fill, loading, pager, row, svg, table } from './dom.js';
-import { between, clock, distance, offset, span, viewerZone, when, zoneNote } from './times.js';
+import { between, clock, distance, offset, span, ticking, viewerZone, when, zoneNote } from './times.js';
 
 export { badge, between, busy, button, clock, debounce, distance, el, empty, failed, fill, loading, offset, pager, row };
-export { span, svg, table, viewerZone, when, zoneNote };
+export { span, svg, table, ticking, viewerZone, when, zoneNote };
 
 const shell = document.getElementById('parrot-page');
 const POLL = 5000; // ms between two looks where no events come

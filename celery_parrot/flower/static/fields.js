@@ -17,14 +17,15 @@ class BadText extends Error {
 }
 
 export class Control {
-  /** schema: of all fields. start: the value there is, undefined for a new schedule. choices: known values, if any. */
-  constructor(name, schema, start, choices = null) {
+  /** schema: of all fields. start: the value there is, undefined for a new schedule. choices: known values, if any.
+   *  placeholder: what it will have when it is left empty. */
+  constructor(name, schema, start, choices = null, placeholder = null) {
     const property = schema.properties[name];
     this.name = name;
     this.types = 'enum' in property ? [] : [property.type].flat();
     this.nullable = this.types.includes('null') || property.enum?.includes(null);
     this.required = schema.required.includes(name);
-    this.input = this.made(property, choices);
+    this.input = this.made(property, choices, placeholder);
     this.put(start === undefined ? (property.default ?? null) : start);
     if (start === undefined && name === 'schedule_type') this.input.value = 'cron';
     this.first = this.text;
@@ -37,7 +38,7 @@ export class Control {
       : el('div', { class: `parrot-field${ROWS[name] ? ' parrot-field-wide' : ''}` }, el('label', { for: this.input.id }, label), this.input, list, help); // prettier-ignore
   }
 
-  made(property, choices) {
+  made(property, choices, placeholder) {
     const attributes = { name: this.name, id: `field-${this.name}`, class: 'form-control', required: this.required, autocomplete: 'off' };
     const values = property.enum ?? (this.name === 'store' ? choices : null);
     if (values) return el('select', { ...attributes, class: 'form-select' }, optionsOf(values, this.name));
@@ -46,7 +47,7 @@ export class Control {
     if (this.types.includes('integer') || this.types.includes('number')) return el('input', { ...attributes, inputmode: 'decimal' });
     const known = this.name === 'timezone' ? (Intl.supportedValuesOf?.('timeZone') ?? []) : choices;
     if (known) this.list = { id: `known-${this.name}`, values: known };
-    return el('input', { ...attributes, list: this.list?.id, placeholder: property.format === 'date-time' ? '2030-01-01T09:00' : null });
+    return el('input', { ...attributes, list: this.list?.id, placeholder: property.format === 'date-time' ? '2030-01-01T09:00' : placeholder });
   }
 
   put(value) {
@@ -67,7 +68,7 @@ export class Control {
   get value() {
     if (this.input.type === 'checkbox') return this.input.checked;
     const text = this.input.value;
-    if (text.trim() === '' && this.nullable) return null;
+    if (this.nullable && ['', 'null'].includes(text.trim())) return null;
     if (this.types.includes('object') || this.types.includes('array')) return this.json(text);
     if (this.types.includes('integer') || this.types.includes('number')) return this.number(text);
     return text;

@@ -32,7 +32,7 @@ class Form {
     const fixed = schedule ? ['schedule_config', 'store'] : ['schedule_config'];
     const names = Object.keys(schema.properties).filter((name) => !fixed.includes(name));
     const lists = { kind: known.kinds, store: known.stores.filter((store) => store !== 'code') };
-    this.controls = new Map(names.map((name) => [name, new Control(name, schema, start[name], lists[name])]));
+    this.controls = new Map(names.map((name) => [name, new Control(name, schema, start[name], lists[name], name === 'timezone' ? known.timezone : null)]));
     const type = this.controls.get('schedule_type').input;
     this.spec = new Spec(type.value, schedule?.schedule_config ?? {});
     this.before = JSON.stringify(this.spec.value);
@@ -151,9 +151,10 @@ class Form {
   }
 
   mark(field, focus = false) {
-    const key = field?.replace(/^schedule_config\./, '');
-    const input = key && (this.node.elements.namedItem(`config.${key}`) ?? this.node.elements.namedItem(key.split(/[.[]/)[0]));
-    if (!input) return;
+    if (!field) return;
+    const name = field.split(/[.[]/)[0]; // callbacks[0].url is of callbacks
+    const inConfig = field.startsWith('schedule_config') || !this.controls.has(name);
+    const input = inConfig ? this.spec.inputOf(field.replace('schedule_config.', '')) : this.controls.get(name).input;
     input.classList.add('parrot-at-fault');
     input.setAttribute('aria-invalid', 'true');
     const folded = input.closest('details');

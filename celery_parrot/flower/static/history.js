@@ -1,11 +1,11 @@
 // What became of the due times of a schedule, newest first, as a chart and as a table.
 
-import { api, badge, between, button, clock, el, failed, fill, loading, row, schedulePath, span, table, taskLink, viewerZone, when } from './common.js';
-import { chart } from './chart.js';
+import { api, badge, button, clock, el, failed, fill, loading, row, schedulePath, span, table, taskLink, viewerZone, when } from './common.js';
+import { chart, duration, lateness } from './chart.js';
 import { code } from './facts.js';
 
 const CHARTED = 100;
-const SHOWN = 20;
+const SHOWN = 10;
 const COLUMNS = [
   { text: 'Due', unit: viewerZone }, 'Outcome', { text: 'Sent', unit: viewerZone }, { text: 'Started', unit: viewerZone },
   { text: 'Ended', unit: viewerZone }, { text: 'Late', class: 'parrot-number' }, { text: 'Took', class: 'parrot-number' },
@@ -74,8 +74,8 @@ export class History {
       at(record.sent_at),
       at(record.started_at),
       at(record.finished_at),
-      span(between(record.due_at, record.sent_at)),
-      span(between(record.started_at, record.finished_at)),
+      span(lateness(record)),
+      span(duration(record)),
       record.worker || '—',
       record.sent_at ? record.attempt : '—',
       record.sent_at ? taskLink(record.fire_id) : '—',

@@ -1,7 +1,7 @@
 // One schedule: what it is, when it is due, what became of it, and why.
 
 import {
-  api, badge, button, el, failed, fill, live, loading, page, schedulePath, table, row, viewerZone, when, writing, zoneNote, distance,
+  api, badge, button, el, failed, fill, live, loading, page, schedulePath, table, row, ticking, viewerZone, when, writing, zoneNote,
 } from './common.js'; // prettier-ignore
 import { actionsOf, remove } from './actions.js';
 import { backfill } from './backfill.js';
@@ -41,7 +41,7 @@ function show(found) {
   };
   fill(head,
     el('div', { class: 'parrot-head-text' },
-      el('p', { class: 'page-eyebrow' }, el('a', { href: `${page.parrot}/schedules` }, '← All schedules')),
+      el('p', {}, el('a', { class: 'parrot-back', href: `${page.parrot}/schedules` }, '← All schedules')),
       el('h1', { class: 'parrot-title', dir: 'auto' }, schedule.name),
       el('p', { class: 'parrot-sentence', id: 'sentence' }, schedule.sentence || schedule.broken_reason),
       el('p', { class: 'parrot-standing', id: 'state' }, badge(schedule.state),
@@ -66,11 +66,11 @@ async function showComing() {
     const found = await api(schedulePath(schedule.schedule_id, '/next'), { query: { count: COMING }, quiet: true });
     const rows = found.map((one) => row(NEXT, [
       when(one.due_at, { zone: schedule.timezone }),
-      one.fires === false ? '' : distance(one.due_at),
+      one.fires ? ticking(one.due_at) : '',
       one.local.replace('T', ' '),
       remark(one),
     ])); // prettier-ignore
-    if (rows.length) fill(coming.body, held(), table('Next due times', NEXT, rows).node);
+    if (rows.length) fill(coming.body, held(), el('div', { class: 'parrot-next', tabindex: '0', role: 'region', 'aria-label': 'Next due times' }, table('Next due times', NEXT, rows).node));
     else fill(coming.body, el('p', { class: 'parrot-state' }, 'It will not be due again.'));
   } catch (error) {
     if (schedule.state === 'broken') fill(coming.body, el('p', { class: 'parrot-state' }, 'Nobody knows: it is broken.'));
@@ -140,7 +140,7 @@ async function start() {
   const asking = whyBox(why.body, schedule);
   const past = part('history', 'History');
   history = new History(past.body, schedule, asking);
-  fill(root, head, el('p', { class: 'page-description mb-3' }, zoneNote()), past.node, why.node, coming.node, told.node);
+  fill(root, head, el('p', { class: 'page-description mb-3' }, zoneNote()), coming.node, past.node, why.node, told.node);
   await Promise.all([showComing(), history.load()]);
   root.removeAttribute('aria-busy');
   live(refresh, status);

@@ -4,6 +4,7 @@ import {
   api, badge, debounce, el, empty, failed, fill, filtersOf, keepFilters, live, loading, options, page, pager, row, schedulePath, table, viewerZone, when, writing, zoneNote,
 } from './common.js'; // prettier-ignore
 import { actionsOf, scheduleLink } from './actions.js';
+import { lastDue } from './facts.js';
 
 const PAGE = 50;
 const TYPING = 250; // ms without a key before the search goes out
@@ -57,7 +58,7 @@ function lineOf(schedule) {
     schedule.sentence || schedule.broken_reason,
     [badge(schedule.state, schedule.note), schedule.note && el('div', { class: 'parrot-distance parrot-clip', dir: 'auto' }, schedule.note)],
     when(schedule.next_run, { zone, relative: true }),
-    when(state.last_due, { zone, relative: true, missing: 'never' }),
+    when(lastDue(state), { zone, relative: true, missing: 'never' }),
     badge(state.last_status, state.last_error),
     state.consecutive_failures ? el('strong', { class: 'parrot-bad' }, state.consecutive_failures) : '0',
     actionsOf(schedule, replace),

@@ -17,10 +17,8 @@ const TYPES = {
   rrule: { rule: 'FREQ=WEEKLY;BYDAY=MO,WE' },
 };
 const SAME = { crontab: 'cron', daily_at: 'daily', one_shot_at: 'once' };
-const MORE = {
-  cron: ['seconds', 'day_rule'], interval: ['seconds', 'hours', 'days', 'offset'], daily: ['second'], weekly: ['second'],
-  monthly: ['second', 'on_short_month'], every_n_hours: ['offset'], random_within_window: ['seed'], rrule: ['dtstart'],
-}; // prettier-ignore
+const ALSO = { interval: ['hours', 'seconds'], daily: ['second'], weekly: ['second'], monthly: ['second'] };
+const OTHER = 'Other keys, as JSON';
 
 const exampleOf = (type) => TYPES[SAME[type] ?? type] ?? {};
 const textOf = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
@@ -42,6 +40,11 @@ export class Spec {
     this.show(type, config);
   }
 
+  /** The input of a key; of one without (a field of a cron line), the first. */
+  inputOf(key) {
+    return (this.inputs.find(([name]) => name === key) ?? (key === 'config' ? [key, this.other] : this.inputs[0]))?.[1];
+  }
+
   /** Another type: its keys, with the example in them; the first type again: what it had. */
   become(type) {
     this.show(type, type === this.start.type ? this.start.config : exampleOf(type));
@@ -49,15 +52,20 @@ export class Spec {
 
   show(type, config) {
     const example = exampleOf(type);
-    const keys = new Set([...Object.keys(example), ...Object.keys(config), ...(MORE[SAME[type] ?? type] ?? [])]);
-    this.inputs = [...keys].map((key) => {
-      const attributes = { class: 'form-control', name: `config.${key}`, autocomplete: 'off', spellcheck: 'false', placeholder: key in example ? textOf(example[key]) : '' };
-      return [key, el('input', key in config && config[key] !== null ? { ...attributes, value: textOf(config[key]) } : attributes)];
-    }); // prettier-ignore
-    fill(this.node, this.inputs.map(([key, input]) => el('label', { class: 'parrot-field' }, key, input)));
+    const keys = new Set([...Object.keys(example), ...(ALSO[SAME[type] ?? type] ?? []), ...Object.keys(config)]);
+    this.inputs = [...keys].map((key) => [key, input(`config.${key}`, key in example ? textOf(example[key]) : '')]);
+    for (const [key, one] of this.inputs) if ((config[key] ?? null) !== null) one.value = textOf(config[key]);
+    this.other = input('config', '{"tz": "Europe/Madrid"}');
+    fill(this.node, [...this.inputs, [OTHER, this.other]].map(([key, one]) => el('label', { class: 'parrot-field' }, key, one)));
   }
 
+  /** As JSON has it. Throws an error with `field`. */
   get value() {
-    return Object.fromEntries(this.inputs.filter(([, input]) => input.value.trim() !== '').map(([key, input]) => [key, valueOf(input.value.trim())]));
+    const said = this.inputs.filter(([, one]) => one.value.trim() !== '').map(([key, one]) => [key, valueOf(one.value.trim())]);
+    const more = this.other.value.trim() === '' ? {} : valueOf(this.other.value.trim());
+    if (typeof more !== 'object' || Array.isArray(more)) throw Object.assign(new Error(`${OTHER}: that is no JSON object.`), { field: 'config' });
+    return { ...Object.fromEntries(said), ...more };
   }
 }
+
+const input = (name, placeholder) => el('input', { class: 'form-control', name, placeholder, autocomplete: 'off', spellcheck: 'false' });

@@ -59,8 +59,13 @@ export function distance(at, now = Date.now()) {
   const seconds = (new Date(at) - now) / 1000;
   if (Math.abs(seconds) < 1) return 'now';
   const size = Math.abs(seconds);
-  const text = span(size < 60 ? Math.round(size) : Math.floor(size / 60) * 60);
+  const text = size < 60 ? `${Math.round(size)} s` : span(Math.floor(size / 60) * 60);
   return seconds > 0 ? `in ${text}` : `${text} ago`;
+}
+
+/** The distance to an instant, kept up to date. */
+export function ticking(iso) {
+  return el('span', { class: 'parrot-distance', 'data-distance': iso }, distance(iso));
 }
 
 /** An instant for people: the viewer's clock, with the distance where asked for. The tooltip has it exactly, in UTC, in
@@ -71,7 +76,7 @@ export function when(iso, { zone = null, relative = false, missing = '—' } = {
   if (zone && zone !== viewerZone) lines.push(`${clock(iso, zone)} ${offset(iso, zone)} ${zone} (the schedule's)`);
   return el('time', { datetime: iso, title: lines.join('\n'), class: 'parrot-time' },
     clock(iso),
-    relative && [' ', el('span', { class: 'parrot-distance', 'data-distance': iso }, distance(iso))]); // prettier-ignore
+    relative && [' ', ticking(iso)]); // prettier-ignore
 }
 
 /** "Europe/Lisbon (+01:00)", for the sentence above a table of times. */
