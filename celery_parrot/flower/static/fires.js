@@ -41,7 +41,7 @@ function lineOf(record) {
     record.late === null ? '—' : span(record.late),
     record.worker || '—',
     reasonOf(record),
-    [taskLink(record.task_id || record.fire_id, record.fire_id.slice(0, 8)), origin(record)],
+    [taskLink(record.task_id || record.fire_id, record.fire_id.slice(0, 8)), ' ', origin(record)],
   ], { 'data-id': record.fire_id }); // prettier-ignore
 }
 
