@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from celery_parrot.cli.lazy import in_a_sentence
 from celery_parrot.cli.output import seconds
@@ -17,6 +17,9 @@ from celery_parrot.errors import ConfigurationError, Unreachable
 from celery_parrot.model.schedule import TASK_KIND
 from celery_parrot.protocols import State
 from celery_parrot.runtime.reach import out_of_reach
+
+if TYPE_CHECKING:
+    from celery_parrot.runtime.survey import Worker
 
 OK: Final = "ok"
 WARNING: Final = "warning"
@@ -43,12 +46,14 @@ class Finding:
 class Seen:
     """What a look at the schedules found.
 
-    :ivar targets: the tasks that are called → how many schedules. ``kinds``: the same of kinds.
+    :ivar targets: the tasks that are called. ``kinds``: each kind → how many schedules.
+    :ivar calls: kind, target and own queue of whatever is sent to a queue.
     """
 
     count: int = 0
     complete: bool = True
-    targets: Counter[str] = field(default_factory=Counter)
+    targets: set[str] = field(default_factory=set)
+    calls: set[tuple[str, str, str]] = field(default_factory=set)
     kinds: Counter[str] = field(default_factory=Counter)
     states: dict[State, list[str]] = field(default_factory=lambda: defaultdict(list))
     active: list[ScheduleView] = field(default_factory=list)
@@ -221,16 +226,43 @@ def _workers(source: Source) -> Iterable[Finding]:
         yield Finding(WARNING, "workers", "No worker answered, so nobody knows which tasks are registered.")
         return
     yield Finding(OK, "workers", f"{_number(len(workers), 'worker')} answered: {_some(sorted(workers))}.")
-    known = frozenset[str]().union(*workers.values())
+    yield _tasks(source, workers)
+    yield from _queues(source, workers)
+
+
+def _tasks(source: Source, workers: Mapping[str, Worker]) -> Finding:
+    known = frozenset[str]().union(*(worker.tasks for worker in workers.values()))
     wanted = {kind.task for kind in source.settings.kinds.values() if kind.task}
-    wanted |= source.seen.targets.keys() if source.seen is not None else set()
+    wanted |= source.seen.targets if source.seen is not None else set()
     missing = sorted(name for name in wanted - known if not name.startswith(_CELERYS_OWN))
     if missing:
-        yield Finding(
-            WARNING, "tasks", f"No live worker registers {_some(missing)}: what is sent there ends as target_missing."
-        )
+        text = f"No live worker registers {_some(missing)}: what is sent there ends as target_missing."
+        return Finding(WARNING, "tasks", text)
+    return Finding(OK, "tasks", "Every task that is called is registered by some worker.")
+
+
+def _queues(source: Source, workers: Mapping[str, Worker]) -> Iterable[Finding]:
+    said = [worker.queues for worker in workers.values() if worker.queues is not None]
+    if len(said) < len(workers):  # one that kept silent may be the one that consumes it
+        return
+    missing = sorted(_wanted_queues(source).difference(*said))
+    if missing:
+        text = f"No live worker consumes the queue {_some(missing)}: what is sent there waits."
+        yield Finding(WARNING, "queues", text)
     else:
-        yield Finding(OK, "tasks", "Every task that is called is registered by some worker.")
+        yield Finding(OK, "queues", "Every queue that is sent to is consumed by some worker.")
+
+
+def _wanted_queues(source: Source) -> set[str]:
+    """Where fires go: as the schedule says, else its kind, else Celery's routing."""
+    kinds = source.settings.kinds
+    wanted: set[str | None] = {kind.queue for kind in kinds.values()}
+    for kind, target, queue in source.seen.calls if source.seen is not None else ():
+        declared = kinds.get(kind)
+        task = target if kind == TASK_KIND else declared.task if declared is not None else None
+        if task and not task.startswith(_CELERYS_OWN):
+            wanted.add(queue or (declared.queue if declared is not None else None) or source.queue_of(task))
+    return {queue for queue in wanted if queue}
 
 
 def _look(source: Source) -> Seen:
@@ -259,7 +291,10 @@ def _note(seen: Seen, view: ScheduleView) -> None:
     if view.state is State.ACTIVE:
         seen.active.append(view)
         if view.kind == TASK_KIND:
-            seen.targets[view.target] += 1
+            seen.targets.add(view.target)
+        if not {"exchange", "routing_key"} & view.options.keys():
+            target = view.target if view.kind == TASK_KIND else ""
+            seen.calls.add((view.kind, target, str(view.options.get("queue") or "")))
 
 
 def _number(count: int, what: str) -> str:

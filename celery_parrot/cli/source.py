@@ -25,6 +25,7 @@ from celery_parrot.runtime.wiring import connect
 
 if TYPE_CHECKING:
     from celery_parrot.cli.diagnosis import Seen
+    from celery_parrot.runtime.survey import Worker
 
 logger = logging.getLogger("celery_parrot")
 
@@ -97,11 +98,17 @@ class Source:
             coordinator=self.coordinator, namespace=self.settings.namespace, clock=SystemClock(), where=self.where
         )
 
-    def workers(self) -> Mapping[str, frozenset[str]]:
-        """The tasks that each live worker registers. Raises Unreachable if the broker is."""
-        from celery_parrot.runtime.survey import registered_tasks
+    def workers(self) -> Mapping[str, Worker]:
+        """Each live worker. Raises Unreachable if the broker is."""
+        from celery_parrot.runtime.survey import live_workers
 
-        return registered_tasks(self._app)
+        return live_workers(self._app)
+
+    def queue_of(self, task: str) -> str | None:
+        """Where Celery sends a task that nothing else is said of."""
+        from celery_parrot.runtime.survey import routed_queue
+
+        return routed_queue(self._app, task)
 
     def said(self) -> None:
         """Until closed, the warnings of what is done here go to stderr."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -37,24 +38,37 @@ def redis_keys(settings: Settings, clock: Clock) -> Keys:
         return keys_of(link, settings.namespace, (*PERMANENT_KEYS, *PERMANENT_IN_STORE), clock)
 
 
-def registered_tasks(app: Celery, *, timeout: float = 1.0, patience: float = 6.0) -> Mapping[str, frozenset[str]]:
-    """The tasks of each worker that answers within ``timeout`` seconds; empty if none does.
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """What a live worker says of itself.
+
+    :ivar tasks: the names of those it registers. ``queues``: of those it consumes; None if it did not say.
+    """
+
+    tasks: frozenset[str]
+    queues: frozenset[str] | None = None
+
+
+def live_workers(app: Celery, *, timeout: float = 1.0, patience: float = 4.0) -> Mapping[str, Worker]:
+    """Each worker that answers within ``timeout`` seconds; empty if none does.
 
     :param patience: seconds after which a broker that does not let us ask counts as out of reach.
     :raises Unreachable: if the broker cannot be asked.
     """
-    answers: list[Mapping[str, frozenset[str]] | Exception] = []
+    answers: list[Mapping[str, Worker] | Exception] = []
 
     def ask() -> None:
         try:
             with app.connection_for_write() as connection:
                 # Tried once and again, not for the seconds that are good for a worker.
                 connection.ensure_connection(max_retries=1, interval_start=0)
-                replies = app.control.inspect(timeout=timeout, connection=connection).registered() or {}
+                inspect = app.control.inspect(timeout=timeout, connection=connection)
+                tasks = inspect.registered() or {}
+                queues = (inspect.active_queues() or {}) if tasks else {}
         except Exception as error:  # of kombu's many transports
             answers.append(error)
             return
-        answers.append({worker: _names(tasks) for worker, tasks in replies.items()})
+        answers.append({name: Worker(_tasks(said), _queues(queues.get(name))) for name, said in tasks.items()})
 
     # A thread, since each transport has its own idea of how long to try.
     thread = Thread(target=ask, daemon=True)
@@ -66,6 +80,16 @@ def registered_tasks(app: Celery, *, timeout: float = 1.0, patience: float = 6.0
     return answer
 
 
-def _names(tasks: object) -> frozenset[str]:
+def routed_queue(app: Celery, task: str) -> str | None:
+    """Where Celery's own routing sends a task; None where that is no queue, but an exchange."""
+    queue = app.amqp.router.route({}, task).get("queue")
+    return None if queue is None else str(getattr(queue, "name", queue))
+
+
+def _tasks(said: object) -> frozenset[str]:
     """Celery appends attributes of a task in brackets."""
-    return frozenset(str(each).partition(" [")[0] for each in tasks) if isinstance(tasks, list) else frozenset()
+    return frozenset(str(each).partition(" [")[0] for each in said) if isinstance(said, list) else frozenset()
+
+
+def _queues(said: object) -> frozenset[str] | None:
+    return frozenset(str(each.get("name")) for each in said) if isinstance(said, list) else None

@@ -12,6 +12,7 @@ import pytest
 from celery_parrot.coordination.redis import RedisCoordinator
 from celery_parrot.model.fire import Namespace, Status
 from celery_parrot.protocols import Limit, LimitRequest
+from celery_parrot.runtime.survey import Worker
 from celery_parrot.testing.conformance.scene import Backend, Scene
 from tests.integration.cli.conftest import Shop
 from tests.support.services import free_port
@@ -75,10 +76,10 @@ def test_groups_and_the_line_behind_them(shop: Shop, scene: Scene) -> None:
 
 
 @pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str]]:
-    """What workers register; nobody is waited for."""
-    known = {"w1@host": frozenset({"shop.sync", "shop.report"})}
-    monkeypatch.setattr("celery_parrot.runtime.survey.registered_tasks", lambda app: known)
+def workers(monkeypatch: pytest.MonkeyPatch) -> dict[str, Worker]:
+    """What workers register and consume; nobody is waited for."""
+    known = {"w1@host": Worker(frozenset({"shop.sync", "shop.report"}), frozenset({"celery"}))}
+    monkeypatch.setattr("celery_parrot.runtime.survey.live_workers", lambda app: known)
     return known
 
 
@@ -100,16 +101,14 @@ def test_a_healthy_scheduler(shop: Shop, scene: Scene, workers: object) -> None:
     found = findings(shop)
     assert {check: level for check, (level, _) in found.items()} == dict.fromkeys(
         ["settings", "redis", "eviction", "keys", "database", "beats", "clock", "tzdata", "schedules", "overdue",
-         "workers", "tasks"], "ok"
+         "workers", "tasks", "queues"], "ok"
     )  # fmt: skip
     assert shop.says("doctor").splitlines()[0].startswith("ok       settings   The scheduler scheduler_manager ")
 
 
-def test_what_is_odd_is_a_warning(
-    shop: Shop, scene: Scene, workers: dict[str, frozenset[str]], redis_client: Any
-) -> None:
+def test_what_is_odd_is_a_warning(shop: Shop, scene: Scene, workers: dict[str, Worker], redis_client: Any) -> None:
     """Each by name, and exit code 0."""
-    workers["w1@host"] = frozenset({"shop.sync"})
+    workers["w1@host"] = Worker(frozenset({"shop.sync"}), frozenset({"celery"}))
     shop.app.conf.parrot_coordinaton = "redis"
     beat(scene, tzdata="2025b", skew=9.0)
     beat(scene, owner="b2", tzdata="2024a")
@@ -136,6 +135,20 @@ def test_what_is_odd_is_a_warning(
     assert "shop.nobody, shop.report" in said["tasks"]
     workers.clear()
     assert "No worker answered" in findings(shop)["workers"][1]
+
+
+def test_queues_that_nobody_consumes(shop: Shop, workers: dict[str, Worker]) -> None:
+    """The schedule's own, that of its kind, and where Celery routes the task; unless a worker kept silent about its."""
+    shop.app.conf.parrot_kinds = {"report": {"task": "shop.report", "queue": "reports"}}
+    shop.app.conf.task_routes = {"shop.sync": {"queue": "fast"}}
+    shop.says("create", "a", "daily", "9:00", "--target", "shop.sync", "--options", '{"queue": "slow"}')
+    shop.says("create", "b", "daily", "9:00", "--target", "shop.report", "--options", '{"routing_key": "elsewhere"}')
+    level, text = findings(shop)["queues"]
+    assert (level, "consumes the queue fast, reports, slow:" in text) == ("warning", True)
+    workers["w2@host"] = Worker(frozenset(), frozenset({"fast", "reports", "slow"}))
+    assert findings(shop)["queues"][0] == "ok"
+    workers["w2@host"] = Worker(frozenset(), None)
+    assert "queues" not in findings(shop)
 
 
 def test_a_server_that_evicts(shop: Shop, scene: Scene, workers: object, redis_client: Any) -> None:
