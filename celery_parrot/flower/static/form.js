@@ -15,7 +15,7 @@ const GROUPS = [
   ['Telling of results', TELLING],
 ]; // prettier-ignore
 const FOLDED = new Set(['args', 'kwargs', 'options', 'method_name', 'prompt', 'target_id', 'tenant', 'start_at', 'end_at', 'max_fires', 'jitter', 'dst_gap', 'dst_fold']);
-const PREVIEWED = ['timezone', 'start_at', 'end_at', 'max_fires', 'jitter', 'dst_gap', 'dst_fold'];
+const PREVIEWED = ['timezone', 'start_at', 'end_at', 'dst_gap', 'dst_fold'];
 const NEXT = [{ text: 'Due', unit: viewerZone }, 'On the clock of its zone', 'Clock change'];
 
 /** Build it. `schedule`: what is edited, null for a new one; `close(saved)` is called at the end, without a value when
