@@ -13,6 +13,7 @@ from celery import Celery
 from celery.utils.time import utcoffset
 from prometheus_client.parser import text_string_to_metric_families
 
+from celery_parrot.flower.api import live
 from celery_parrot.flower.feed import BACKLOG
 from celery_parrot.instrumentation import metrics as names
 from tests.integration.flower.served import Served
@@ -93,6 +94,16 @@ def test_a_browser_that_does_not_read_is_dropped(start: Start) -> None:
     with stream(served) as next_one:
         served.tell("fire-claimed", **FIRE | {"fire_id": "later"})
         assert event(next_one)[1]["fire_id"] == "later"
+
+
+def test_a_connection_that_is_full_is_cut(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its browser sleeps, say; what is kept for it is forgotten."""
+    monkeypatch.setattr(live, "SLOW", 0.3)
+    served = start()
+    with stream(served):
+        for number in range(4):
+            served.tell("fire-claimed", **FIRE | {"fire_id": f"f{number}", "schedule": "x" * 4_000_000})
+        wait_until(lambda: subscribers(served) == 0, "the stream to end", 10)
 
 
 def test_bad_filters_are_named(start: Start) -> None:
