@@ -75,7 +75,7 @@ class Form {
   async preview() {
     this.asking?.abort();
     this.asking = new AbortController();
-    this.say('');
+    this.unmark();
     try {
       const body = { schedule_type: this.controls.get('schedule_type').value, schedule_config: this.spec.value, count: COUNT };
       if (this.schedule) body.schedule_id = this.schedule.schedule_id;
@@ -142,12 +142,16 @@ class Form {
 
   /** Say what is wrong, and mark the field. */
   say(message, field = null) {
+    this.unmark();
+    fill(this.fault, message);
+    if (field) this.mark(field, true);
+  }
+
+  unmark() {
     for (const one of this.node.querySelectorAll('[aria-invalid]')) {
       one.removeAttribute('aria-invalid');
       one.classList.remove('parrot-at-fault');
     }
-    fill(this.fault, message);
-    if (field) this.mark(field, true);
   }
 
   mark(field, focus = false) {

@@ -70,7 +70,7 @@ export class History {
     const question = record.fire_id && record.committed_at ? { fire: record.fire_id } : { at: record.due_at };
     return row(COLUMNS, [
       [when(record.due_at, { zone }), record.until && el('div', {}, 'to ', when(record.until, { zone }), ` (${record.count} due times)`)],
-      [badge(record.status), record.reason && ` ${record.reason.replaceAll('_', ' ')}`, record.origin !== 'schedule' && el('div', { class: 'parrot-distance' }, record.origin.replaceAll('_', ' ')), words(record)],
+      [badge(record.status), record.reason && ` ${record.reason.replaceAll('_', ' ')}`, record.origin !== 'schedule' && el('div', { class: 'parrot-quiet' }, record.origin.replaceAll('_', ' ')), words(record)],
       at(record.sent_at),
       at(record.started_at),
       at(record.finished_at),
