@@ -294,7 +294,7 @@ def test_every_verb_every_failure(
     """As people would see it: the wrong name, the stale version, each server refused and silent."""
     app = Celery("shop", broker=servers.broker, set_as_current=False)
     app.conf.update(result_expires=None, parrot_database_url=servers.database)
-    created = in_process(app, ["create", "stock", "interval", "90s", "--target", "shop.sync"])
+    created = in_process(app, [*words("create", ""), "--store", "redis"])
     assert created.exit_code == 0, created.output
     line = words(verb, servers.redis)
     if verb in NAMED:

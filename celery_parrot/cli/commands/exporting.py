@@ -24,15 +24,16 @@ def export(ctx: click.Context, store: str | None, kind: str | None, output: str 
     """Write schedules as YAML that apply reads.
 
     Those of the code are left out unless --store asks for them: they are changed in the code. Run state and pauses are
-    no part of it. Exit code 1 if a schedule is left out because it cannot be read.
+    no part of it; which are paused is told on stderr. Exit code 1 if a schedule is left out because it cannot be read.
     """
     from celery_parrot.cli.documents import write
     from celery_parrot.cli.source import opened
 
     unread: list[str] = []
+    held: list[str] = []
     with opened(ctx) as source:
         source.must_be_shared()
-        documents = list(_documents(source.schedules, store, kind, unread))
+        documents = list(_documents(source.schedules, store, kind, unread, held))
     with click.open_file(output or "-", "w", encoding="utf-8", atomic=output is not None) as file:
         if as_json:
             import json
@@ -43,13 +44,19 @@ def export(ctx: click.Context, store: str | None, kind: str | None, output: str 
                 file.write(piece + "\n")
     for sentence in unread:
         click.echo(f"Left out: {sentence}", err=True)
+    if held:
+        click.echo(
+            f"Paused or disabled here, which is no part of it: {', '.join(held)}. Created elsewhere they would run, "
+            "unless they say enabled: false.",
+            err=True,
+        )
     if output is not None:
         click.echo(f"{len(documents)} schedules are in {output}.", err=True)
     ctx.exit(1 if unread else 0)
 
 
 def _documents(
-    client: Schedules, store: str | None, kind: str | None, unread: list[str]
+    client: Schedules, store: str | None, kind: str | None, unread: list[str], held: list[str]
 ) -> Iterator[Mapping[str, Any]]:
     from celery_parrot.client import document_of
 
@@ -57,6 +64,8 @@ def _documents(
     for name in stores:
         for view in _views(client, name, kind):
             if view.schedule_type:
+                if view.enabled and view.state.value in ("paused", "disabled"):
+                    held.append(view.name)
                 yield document_of(view)
             else:
                 unread.append(f"{view.name} ({name} store): {view.broken_reason}")

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 import click
 
 from celery_parrot.cli.output import distance, show, show_json, verb
 
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from celery_parrot.client import ScheduleView
+
 _STATES = ("active", "paused", "disabled", "completed", "broken")
+HELD: Final = ("paused", "disabled")
+"""States in which a due time is only one that would be."""
 
 
 @verb("list")
@@ -27,7 +36,10 @@ def list_(
     after: str,
     as_json: bool,
 ) -> None:
-    """Show schedules by name: when they run, how they are, what came of the last fire."""
+    """Show schedules by name: when they run, how they are, what came of the last fire.
+
+    "next due" is in brackets for one that is paused or disabled: then it would be due, and is skipped.
+    """
     from celery_parrot.cli.source import opened
     from celery_parrot.client import schedule_fields
     from celery_parrot.clock import SystemClock
@@ -53,7 +65,7 @@ def list_(
             view.kind,
             view.state.value,
             distance(view.run_state.last_due if view.run_state.run_count else None, now),
-            distance(view.next_run, now),
+            next_due(view, now),
             view.run_state.last_status,
         )
         for view, description in found
@@ -63,6 +75,12 @@ def list_(
     show(columns, rows, empty="No schedules." if kind is None else f"No schedules of kind {kind}.")
     if page.after:
         click.echo(f"There are more: --after {page.after!r}, or --limit.", err=True)
+
+
+def next_due(view: ScheduleView, now: datetime) -> str:
+    """``in 3 min``; in brackets where that is when it would be due, were it not held."""
+    text = distance(view.next_run, now)
+    return f"({text})" if text and view.state.value in HELD else text
 
 
 def brief(sentence: str, zone: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from celery_parrot.cli.commands.listing import HELD
 from celery_parrot.cli.completion import schedule_names
 from celery_parrot.cli.output import aligned, clock_time, distance, instant, show_json, verb
 
@@ -53,7 +54,8 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
         ("target", view.target),
         *((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
           for key, value in document.items()),
-        ("next due", "" if view.broken_reason else _times(upcoming, zone, now) or "nothing more"),
+        ("would be due" if view.state.value in HELD else "next due",
+         "" if view.broken_reason else _times(upcoming, zone, now) or "nothing more"),
         *_history(view, zone, now),
         ("id", view.schedule_id),
     ]  # fmt: skip

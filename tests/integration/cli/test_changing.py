@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,24 @@ def test_export_and_apply_are_a_round_trip(shop: Shop, tmp_path: Path) -> None:
         assert {key: now[key] for key in same} == {key: each[key] for key in same}
     assert [each["name"] for each in shop.json("export", "--kind", "report")] == ["a", "b"]
     assert [each["name"] for each in shop.json("export", "--store", "code")] == ["sync-stock"]
+
+
+def test_a_pause_is_no_part_of_a_file(shop: Shop) -> None:
+    """It is named, because what is created from the file elsewhere runs; what is there stays paused."""
+    shop.says(*MORNING)
+    shop.says("create", "off", "interval", "1h", "--target", "shop.sync", "--enabled", "false")
+    assert shop.ask("export").stderr == ""
+    shop.says("pause", "morning report")
+    exported = shop.ask("export")
+    assert exported.exit_code == 0
+    assert "no part of it: morning report. Created elsewhere" in exported.stderr
+    assert shop.says("apply", "-", typed=exported.stdout) == "2 as they are.\n"
+    assert shop.json("show", "morning report")["state"] == "paused"
+    assert re.search(r"paused +\(in [^)]+\)", shop.says("list", "--search", "morning"))
+    assert "would be due" in shop.says("show", "morning report")
+    shop.says("resume", "morning report")
+    assert re.search(r"active +in ", shop.says("list", "--search", "morning"))
+    assert "would be due" not in shop.says("show", "morning report")
 
 
 def test_apply_shows_what_it_would_do(shop: Shop) -> None:

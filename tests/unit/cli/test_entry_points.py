@@ -72,7 +72,7 @@ def test_every_verb_can_be_loaded_and_helps() -> None:
             command = group.get_command(context, name)
             if isinstance(command, click.Group):
                 groups.append(command)
-            else:
+            elif name != "flower":  # a server: it prints nothing
                 assert "--json" in result.output
 
 
