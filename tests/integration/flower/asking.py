@@ -6,14 +6,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from celery import Celery
 
 from celery_parrot.client import Schedules
-from celery_parrot.stores.sql import upgrade
 from tests.integration.flower.served import Answer, Served, serve
 
 API = "/parrot/api"
@@ -95,10 +93,3 @@ def api_of(app: Celery, **options: Any) -> Iterator[Api]:
     """Flower over ``app``, open to all."""
     with serve(app, **options) as served:
         yield Api(served)
-
-
-def database_file(directory: Path) -> str:
-    """The URL of a new database with our tables."""
-    url = f"sqlite:///{directory / 'shop.db'}"
-    upgrade(url)
-    return url

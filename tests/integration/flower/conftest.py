@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from celery import Celery
 
 from celery_parrot.coordination.redis import PERMANENT_KEYS
 from celery_parrot.stores.redis import PERMANENT_KEYS as PERMANENT_IN_STORE
+from celery_parrot.stores.sql import upgrade
+from tests.integration.flower.asking import Api, api_of, shop
 from tests.integration.flower.served import Served, serve
 
 
@@ -23,6 +27,32 @@ def permanent_keys() -> Sequence[str]:
 def app() -> Celery:
     """An app without a coordinator."""
     return Celery("flowers", broker="memory://", set_as_current=False)
+
+
+@pytest.fixture(scope="session")
+def _migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("database") / "empty.db"
+    upgrade(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def database(_migrated: Path, tmp_path: Path) -> str:
+    """The URL of a database with our tables."""
+    return f"sqlite:///{shutil.copy(_migrated, tmp_path / 'shop.db')}"
+
+
+@pytest.fixture
+def open_to_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flower's switch for an API without authentication is on."""
+    monkeypatch.setenv("FLOWER_UNAUTHENTICATED_API", "1")
+
+
+@pytest.fixture
+def api(redis_url: str, database: str, open_to_all: None) -> Iterator[Api]:
+    """The API over an app with schedules in code, database and Redis."""
+    with api_of(shop(redis_url, database)) as found:
+        yield found
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ class Answer:
     def error(self) -> Any:
         """What an answer that is not 2xx says: always one sentence."""
         error = self.json["error"]
-        assert error["message"].endswith("."), error
+        assert error["message"].endswith((".", "?")), error
         return error
 
 
