@@ -16,10 +16,11 @@ export const titleOf = (field) => field[0].toUpperCase() + field.slice(1).replac
 /** Whether there is nothing to say of a field. */
 const nothing = (value) => value === null || value === undefined || value === '' || (typeof value === 'object' && !Object.keys(value).length);
 
-/** When it was last due. The mark moves on without a due time when a schedule is made, resumed or changed: then, when
- *  its last fire was sent. */
-export function lastDue({ last_due: mark, last_run: sent }) {
-  return sent && mark && Date.parse(mark) > Date.parse(sent) ? sent : sent && mark;
+/** When it was last due, null if never. The mark moves on without a due time when a schedule is made (then it never was),
+ *  resumed or changed (then: when its last fire was sent). */
+export function lastDue({ created_at: made, run_state: { last_due: mark, last_run: sent } }) {
+  if (!mark || !sent || (made && Date.parse(mark) <= Date.parse(made))) return null;
+  return Date.parse(mark) > Date.parse(sent) ? sent : mark;
 }
 
 export function facts(element, schedule) {
@@ -27,7 +28,7 @@ export function facts(element, schedule) {
   const state = schedule.run_state;
   const entries = [
     ['Next due', when(schedule.next_run, { zone, relative: true, missing: 'never again' })],
-    ['Last due', when(lastDue(state), { zone, relative: true, missing: 'never' })],
+    ['Last due', when(lastDue(schedule), { zone, relative: true, missing: 'never' })],
     ['Last sent', when(state.last_run, { zone, relative: true, missing: 'never' })],
     ['Sent in all', String(state.run_count)],
     ['Last outcome', badge(state.last_status)],

@@ -58,7 +58,7 @@ function lineOf(schedule) {
     schedule.sentence || schedule.broken_reason,
     [badge(schedule.state, schedule.note), schedule.note && el('div', { class: 'parrot-distance parrot-clip', dir: 'auto' }, schedule.note)],
     when(schedule.next_run, { zone, relative: true }),
-    when(lastDue(state), { zone, relative: true, missing: 'never' }),
+    when(lastDue(schedule), { zone, relative: true, missing: 'never' }),
     badge(state.last_status, state.last_error),
     state.consecutive_failures ? el('strong', { class: 'parrot-bad' }, state.consecutive_failures) : '0',
     actionsOf(schedule, replace),
@@ -105,13 +105,6 @@ function clear() {
 
 async function start() {
   document.getElementById('zone-note').textContent = zoneNote();
-  const create = document.getElementById('new-schedule');
-  if (page.whyNot) {
-    create.removeAttribute('href');
-    create.setAttribute('aria-disabled', 'true');
-    create.classList.add('disabled');
-    create.title = page.whyNot;
-  }
   filtersOf(form);
   form.addEventListener('submit', (event) => event.preventDefault());
   form.addEventListener('input', debounce(() => pages.first(), TYPING));
