@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
@@ -100,15 +100,20 @@ class Committer:
         since = self._clock.monotonic()
         reading, replies = self._ledgers.of(store).commit([made for _, made in planned], self._owner)
         tickets: list[Ticket] = []
+        marks: list[Mark] = []
         for (due, made), reply in zip(planned, replies, strict=True):
             if reply.verdict is Verdict.MOVED and reply.held is not None:  # it cannot be read, the coordinator says why
                 self._aside[made.schedule_id] = since + _TRIED_AGAIN
                 continue
-            self._learn(due, made, reply)
-            ours = [self._ticket(due, fire, reading, since) for fire in reply.fires]
+            if reply.verdict is Verdict.UNKNOWN:
+                self._stores.forget_marks()
+            else:
+                marks.append(_mark(due, made, reply))
+            ours = [self._ticket(due, made, fire, reading, since) for fire in reply.fires]
             tickets.extend(ours)
             self._tell(made, reply, ours)
             more = more or made.more or (reply.verdict is Verdict.MOVED and reply.mark != made.expected_mark)
+        self._stores.learn(marks)
         return Committed(reading, tuple(tickets), more and not reading.quiet)
 
     def _left_alone(self) -> frozenset[str]:
@@ -131,28 +136,20 @@ class Committer:
         self._broken.pop(schedule.schedule_id, None)
         return made
 
-    def _learn(self, due: Due, made: Plan, reply: CommitReply) -> None:
-        if reply.verdict is Verdict.UNKNOWN:
-            self._stores.forget_marks()
-            return
-        mark = made.new_mark if reply.verdict is Verdict.COMMITTED else (reply.mark or due.mark)
-        held = (reply.held or "person") if reply.verdict is Verdict.HELD else None
-        self._stores.learn([Mark(schedule_id=made.schedule_id, last_due=mark, held=held)])
-
-    def _ticket(self, due: Due, planned: PlannedFire, reading: Reading, since: float) -> Ticket:
+    def _ticket(self, due: Due, made: Plan, planned: PlannedFire, reading: Reading, since: float) -> Ticket:
         fire = Fire(
-            key=FireKey(due.schedule.schedule_id, planned.due_at),
-            name=due.schedule.name,
-            kind=due.schedule.kind,
+            key=FireKey(made.schedule_id, planned.due_at),
+            name=made.name,
+            kind=made.kind,
             origin=planned.origin,
             owner=self._owner,
             owned_at=reading.now,
             committed_at=reading.now,
-            recover=due.schedule.policy.recover,
-            store=due.schedule.store,
-            tells=tuple(sorted(due.schedule.tells)),
+            recover=made.recover,
+            store=made.store,
+            tells=made.tells,
         )
-        return Ticket(fire, replace(due, mark=planned.due_at), since)
+        return Ticket(fire, Due(due.schedule, due.trigger, planned.due_at, due.held), since)
 
     def _tell(self, made: Plan, reply: CommitReply, ours: Sequence[Ticket]) -> None:
         fields = _identity(made.schedule_id, made.name, made.kind)
@@ -182,6 +179,13 @@ class Committer:
             }
             name = events.FIRE_SKIPPED if gone.status is Status.SKIPPED else events.FIRE_MISSED
             self._events.emit(Event(name, logging.WARNING, text, more))
+
+
+def _mark(due: Due, made: Plan, reply: CommitReply) -> Mark:
+    """What a commit that found the schedule says of its mark."""
+    mark = made.new_mark if reply.verdict is Verdict.COMMITTED else (reply.mark or due.mark)
+    held = (reply.held or "person") if reply.verdict is Verdict.HELD else None
+    return Mark(schedule_id=made.schedule_id, last_due=mark, held=held)
 
 
 def _identity(schedule_id: str, name: str, kind: str) -> dict[str, object]:

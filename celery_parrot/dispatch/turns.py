@@ -77,7 +77,7 @@ class Turns:
 
         Raises Unreachable or MemoryLost where the coordinator does; nothing is forgotten then.
         """
-        tickets = [replace(ticket, limits=self._router.limits(ticket.due.schedule)) for ticket in tickets]
+        tickets = [self._limited(ticket) for ticket in tickets]
         if not any(ticket.limits for ticket in tickets):
             return Asked(tickets, [])
         tickets.sort(key=lambda ticket: ticket.fire.key.due_at)
@@ -92,6 +92,10 @@ class Turns:
             answers = self._limits.request([self._request(ticket) for ticket in batch])
             replies.update((ticket.fire.key, reply) for ticket, reply in zip(batch, answers, strict=True))
         return self._sorted_out(tickets, replies)
+
+    def _limited(self, ticket: Ticket) -> Ticket:
+        limits = self._router.limits(ticket.due.schedule)
+        return ticket if limits == ticket.limits else replace(ticket, limits=limits)
 
     def _request(self, ticket: Ticket) -> LimitRequest:
         return LimitRequest(hold=ticket.hold, limits=ticket.limits, wait=self._router.patience(ticket.due.schedule))

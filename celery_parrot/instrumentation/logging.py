@@ -24,6 +24,8 @@ class LogEvents:
 
     def emit(self, event: Event) -> None:
         """Log it. A handler or formatter that raises stops nothing."""
+        if not self._logger.isEnabledFor(event.level):
+            return
         with contextlib.suppress(Exception):
             extra = {"event": event.name, "parrot": dict(event.fields)}
             self._logger.log(event.level, "%s", event.text, extra=extra)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from celery_parrot.errors import InvalidSchedule
-from celery_parrot.model.schedule import TASK_KIND, Missed, Policy, Schedule
+from celery_parrot.model.schedule import Missed, Policy, Schedule
 
 FORMAT: Final = 1
 """Version of the stored text. A reader meets a later one as broken, and keeps it."""
@@ -66,6 +66,8 @@ FIELDS: Final = (
 )
 """Every field a schedule may be given with."""
 
+_KNOWN: Final = frozenset(FIELDS)
+
 
 def from_fields(fields: Mapping[str, Any], *, base: Schedule | None = None, schedule_id: str = "") -> Schedule:
     """The schedule that these fields describe, or ``base`` with these fields changed.
@@ -76,24 +78,44 @@ def from_fields(fields: Mapping[str, Any], *, base: Schedule | None = None, sche
     :raises InvalidSchedule: naming the field, its value and what would be right. Whether the due times can be
         computed is the trigger's to say.
     """
-    for name in fields:
-        if name not in FIELDS:
-            close = difflib.get_close_matches(name, FIELDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"must be one of {', '.join(sorted(FIELDS))}"
-            raise InvalidSchedule(name, fields[name], f"unknown field; {hint}")
     if base is None:
-        for name in _REQUIRED:
-            if fields.get(name) is None:
-                raise InvalidSchedule(name, fields.get(name), "is required")
-        base = Schedule(schedule_id="", name="", target="", schedule_type="", schedule_config={}, kind=TASK_KIND)
-    changes: dict[str, Any] = {name: _text(name, fields[name]) for name in _TEXTS if name in fields}
+        return _new(fields, schedule_id, {})
+    _refuse_unknown(fields)
+    changes = _checked(fields, base.policy, base.timezone)
+    own_id = schedule_id or base.schedule_id or changes.get("name", base.name)
+    return replace(base, schedule_id=own_id, **changes)
+
+
+def _new(fields: Mapping[str, Any], schedule_id: str, own: Mapping[str, Any]) -> Schedule:
+    """:param own: what no door may give."""
+    _refuse_unknown(fields)
+    for name in _REQUIRED:
+        if fields.get(name) is None:
+            raise InvalidSchedule(name, fields.get(name), "is required")
+    checked = _checked(fields, None, "UTC")
+    return Schedule(**{"schedule_id": schedule_id or checked["name"], **checked, **own})
+
+
+def _checked(fields: Mapping[str, Any], policy: Policy | None, timezone: str) -> dict[str, Any]:
+    """What these fields say of a schedule whose policy and zone are those given, or of a new one."""
+    found: dict[str, Any] = {name: _text(name, fields[name]) for name in _TEXTS if name in fields}
     for name, check in _CHECKS.items():
         if name in fields:
-            changes[name] = check(name, fields[name])
-    merged = replace(base, **changes)
-    policy = {name: _POLICY_CHECKS[name](name, fields[name]) for name in POLICY_FIELDS if name in fields}
-    merged = replace(merged, policy=_zoned(replace(merged.policy, **policy), merged.timezone))
-    return replace(merged, schedule_id=schedule_id or base.schedule_id or merged.name)
+            found[name] = check(name, fields[name])
+    said = {name: check(name, fields[name]) for name, check in _POLICY_CHECKS.items() if name in fields}
+    found["policy"] = _zoned(
+        Policy(**said) if policy is None else replace(policy, **said), found.get("timezone", timezone)
+    )
+    return found
+
+
+def _refuse_unknown(fields: Mapping[str, Any]) -> None:
+    if fields.keys() <= _KNOWN:
+        return
+    name = next(name for name in fields if name not in _KNOWN)
+    close = difflib.get_close_matches(name, FIELDS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"must be one of {', '.join(sorted(FIELDS))}"
+    raise InvalidSchedule(name, fields[name], f"unknown field; {hint}")
 
 
 def to_fields(schedule: Schedule) -> dict[str, Any]:
@@ -126,8 +148,11 @@ def encode(schedule: Schedule) -> str:
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 
-def decode(text: str | bytes) -> Schedule:
-    """The schedule that :func:`encode` wrote. Raises InvalidSchedule for anything else; evaluates nothing."""
+def decode(text: str | bytes, *, store: str | None = None) -> Schedule:
+    """The schedule that :func:`encode` wrote. Raises InvalidSchedule for anything else; evaluates nothing.
+
+    :param store: where it was found, whatever the text says.
+    """
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as exc:
@@ -141,16 +166,18 @@ def decode(text: str | bytes) -> Schedule:
     if not isinstance(own["version"], int):
         raise InvalidSchedule("version", own["version"], "must be a whole number")
     created = None if own["created_at"] is None else _instant("created_at", own["created_at"])
-    return replace(from_fields(body, schedule_id=str(schedule_id)), version=own["version"], created_at=created)
+    found: dict[str, Any] = {"version": own["version"], "created_at": created}
+    return _new(body, str(schedule_id), found if store is None else {**found, "store": store})
 
 
 # --- checks: each takes the field's name and value and returns the value to keep ------------------------------------
 
 _Check = Callable[[str, Any], Any]
+_NEVER_NULL: Final = frozenset({*_REQUIRED, "kind", "store", "timezone", "schedule_id"})
 
 
 def _text(name: str, value: Any) -> str | None:
-    if value is None and name not in (*_REQUIRED, "kind", "store", "timezone", "schedule_id"):
+    if value is None and name not in _NEVER_NULL:
         return None
     if not isinstance(value, str) or not value.strip():
         raise InvalidSchedule(name, value, "must be a text that is not empty")
@@ -232,6 +259,8 @@ def _instant(name: str, value: Any) -> datetime:
 
 def _zoned(policy: Policy, timezone: str) -> Policy:
     """Naive bounds are readings in the schedule's zone."""
+    if policy.start_at is None and policy.end_at is None:
+        return policy
     bounds = {name: getattr(policy, name) for name in ("start_at", "end_at")}
     naive = {name: value for name, value in bounds.items() if value is not None and value.tzinfo is None}
     if not naive:
@@ -248,6 +277,7 @@ def _short(text: str | bytes) -> str:
     return shown if len(shown) <= 80 else shown[:80] + " …"
 
 
+_a_missed = _choice(*Missed)
 _CHECKS: dict[str, _Check] = {
     "schedule_config": _mapping,
     "args": _sequence,
@@ -260,7 +290,7 @@ _CHECKS: dict[str, _Check] = {
     "send_result": _result_mail,
 }
 _POLICY_CHECKS: dict[str, _Check] = {
-    "missed": lambda name, value: Missed(_choice(*Missed)(name, value)),
+    "missed": lambda name, value: Missed(_a_missed(name, value)),
     "misfire_grace": _optional(_number),
     "catch_up_limit": _count(5000),
     "overlap": _optional(_choice(*OVERLAPS)),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 
@@ -110,12 +111,18 @@ class Namespace:
 
     def fire_id(self, key: FireKey) -> str:
         """The text that is fire id, header, ``held_by`` and task id of the first attempt."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, self.claim_key(key)))
+        return _uuid_of(self.claim_key(key))
 
     def task_id(self, key: FireKey, attempt: int) -> str:
         """The Celery task id of an attempt (1, 2, …). Later ones differ: workers drop an id they saw end."""
         fire_id = self.fire_id(key)
         return fire_id if attempt == 1 else f"{fire_id}:{attempt}"
+
+
+@lru_cache(maxsize=4096)
+def _uuid_of(claim_key: str) -> str:
+    """Asked for several times while a fire is on its way: by its message, its header and each of its events."""
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, claim_key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,11 +152,7 @@ class CelerySender:
         return results, True
 
     def _way(self) -> Callable[[Message, Any], None]:
-        return self._from_template if self._templates.usable() else self._through
-
-    def _from_template(self, message: Message, producer: Any) -> None:
-        body, options = self._templates.call(message, producer)
-        producer.publish(body, **options)
+        return self._templates.publish if self._templates.usable() else self._through
 
     def _through(self, message: Message, producer: Any) -> None:
         """All the way through Celery."""

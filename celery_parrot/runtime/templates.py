@@ -73,6 +73,7 @@ class Templates:
     def __init__(self, app: Celery, through: Callable[[Message, Any], None]) -> None:
         self._app, self._through = app, through
         self._known: OrderedDict[tuple[Any, ...], _Template | None] = OrderedDict()
+        self._declared: tuple[Any, set[tuple[Any, ...]]] = (None, set())
         self._repr: Callable[[Any], str] | None = None
 
     def usable(self) -> bool:
@@ -96,12 +97,25 @@ class Templates:
             and _own(celerys_task.Task.apply_async, celerys_task)
         )
 
-    def call(self, message: Message, producer: Any) -> Call:
-        """What Celery would publish. Raises what Celery raises."""
+    def publish(self, message: Message, producer: Any) -> None:
+        """Publish what Celery would. Raises what Celery raises."""
         key = _key(message)
         known = self._known.get(key) if key is not None else None
-        if known is not None and known.trusted:
-            return self._told(known, message)
+        if key is None or known is None or not known.trusted:
+            body, options = self._recorded(key, known, message, producer)
+            producer.publish(body, **options)
+            return
+        body, options = self._told(known, message)
+        if self._declared[0] is not producer:
+            self._declared = (producer, set())
+        if key in self._declared[1]:
+            options["declare"] = []
+        producer.publish(body, **options)
+        # From now on kombu would look at each of them, and find it declared.
+        if all(getattr(entity, "can_cache_declaration", False) for entity in known.kwargs["declare"] or ()):
+            self._declared[1].add(key)
+
+    def _recorded(self, key: tuple[Any, ...] | None, known: _Template | None, message: Message, producer: Any) -> Call:
         recorder = Recorder(producer.connection)
         self._through(message, recorder)
         if recorder.call is None:

@@ -54,11 +54,12 @@ def _decode(raw: bytes, timezone: str) -> Schedule:
     up unless ``misfire_grace`` says otherwise, also called ``misfire_grace_time``, and ``coalesce`` is a flag."""
     text = raw.decode()
     whole = '"misfire_grace":' in text and '"timezone":' in text
-    if not whole or '"misfire_grace_time"' in text or '"coalesce"' in text:
+    flags = text.count('"coalesce"') - text.count('"missed":"coalesce"')  # as a key, not as our own value
+    if not whole or flags or '"misfire_grace_time"' in text:
         body = json.loads(text)
         if isinstance(body, dict):
             text = json.dumps(_usual(body, timezone), ensure_ascii=False)
-    return replace(codec.decode(text), store=STORE)
+    return codec.decode(text, store=STORE)
 
 
 def _usual(body: dict[str, Any], timezone: str) -> dict[str, Any]:
