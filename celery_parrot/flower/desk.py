@@ -40,7 +40,7 @@ R = TypeVar("R")
 class Desk:
     """One per Flower application. Making it opens nothing.
 
-    :ivar app: the Celery app. :ivar feed: the fires that were heard of. :ivar backfills: those that were asked for here.
+    :ivar app: the Celery app. :ivar feed: the fires that were heard of. :ivar backfills: those asked for here.
     :ivar shown: the metrics, None where the settings cannot work.
     :ivar patience: seconds that a request waits for an answer of store or coordinator.
     """

@@ -119,3 +119,13 @@ class OperationHandler(ApiHandler):
         error = value.get("error") if isinstance(value, dict) else None
         beside = {name: error[name] for name in _BESIDE if name in error} if isinstance(error, dict) else {}
         super().answer({**value, **beside}, status, headers)
+
+
+class NothingThere(ApiHandler):
+    """Paths that the API does not have: Flower would answer with a page."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        raise Refused(
+            404, "not_found", f"There is nothing at {self.request.path}; a slash in a name or an id is written %2F."
+        )

@@ -8,7 +8,7 @@ from tornado.routing import URLSpec
 from tornado.web import url
 
 from celery_parrot.flower.api.document import ALL
-from celery_parrot.flower.api.handler import OperationHandler
+from celery_parrot.flower.api.handler import NothingThere, OperationHandler
 from celery_parrot.flower.api.live import Events
 from celery_parrot.flower.api.openapi import ROOT
 from celery_parrot.flower.api.operations import Operation
@@ -33,4 +33,5 @@ ROUTES: list[URLSpec] = [
         for path, operations in _by_path().items()
     ),
     url(f"{ROOT}/events", Events, name="parrot-api-events"),
+    url(f"{ROOT}(?:/.*)?", NothingThere),
 ]  # fmt: skip

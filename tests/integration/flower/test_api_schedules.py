@@ -119,7 +119,7 @@ def test_pausing_keeps_who_and_why(redis_url: str, database: str) -> None:
 
 
 def test_run_now_while_one_is_running(api: Api) -> None:
-    api.create("nightly")
+    api.create("nightly", store="redis")
     asked = api.post(at("nightly", "/run-now"), {"kwargs": {"to": "ops"}, "key": "k"})
     assert (asked.status, asked.json["name"], asked.json["again"]) == (202, "nightly", False)
     assert api.post(at("nightly", "/run-now"), {"key": "k"}).json["again"]
@@ -184,6 +184,7 @@ def test_what_is_no_request(api: Api) -> None:
     assert api.post(path, b"{}", Content_Type="text/plain").status == 415
     assert api.post(path, b" " * (MOST + 1)).error["type"] == "too_large"
     assert api.post(path, {**new("big"), "prompt": "x" * (MOST - 300)}).status in (201, 422)
+    assert api.ask("GET", "/schedules/a/b").error["type"] == "not_found"
     assert api.ask("GET", "/schedules/a%ffb").status == 400
     assert api.ask("GET", "/schedules/a%00b").status == 422
     assert api.ask("GET", "/schedules?text=%ff").status == 400
