@@ -70,7 +70,7 @@ export async function busy(control, action) {
 const SIGNS = {
   active: ['✓', 'good'], success: ['✓', 'good'], alive: ['✓', 'good'],
   running: ['▶', 'going'], sent: ['→', 'going'], pending: ['…', 'going'], waiting: ['◔', 'going'],
-  paused: ['⏸', 'held'], skipped: ['↷', 'held'], missed: ['↷', 'held'], completed: ['■', 'quiet'], unknown: ['?', 'quiet'],
+  paused: ['‖', 'held'], skipped: ['↷', 'held'], missed: ['↷', 'held'], completed: ['■', 'quiet'], unknown: ['?', 'quiet'],
   disabled: ['✕', 'bad'], broken: ['✕', 'bad'], error: ['✕', 'bad'], target_missing: ['✕', 'bad'],
   abandoned: ['✕', 'bad'], expired: ['✕', 'bad'], lock_unavailable: ['✕', 'bad'], silent: ['✕', 'bad'],
 }; // prettier-ignore

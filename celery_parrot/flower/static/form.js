@@ -75,7 +75,7 @@ class Form {
   async preview() {
     this.asking?.abort();
     this.asking = new AbortController();
-    this.unmark();
+    this.unmark('preview');
     try {
       const body = { schedule_type: this.controls.get('schedule_type').value, schedule_config: this.spec.value, count: COUNT };
       if (this.schedule) body.schedule_id = this.schedule.schedule_id;
@@ -88,7 +88,7 @@ class Form {
     } catch (error) {
       if (error.name === 'AbortError') return;
       fill(this.seen, el('p', { class: 'parrot-fault' }, error.message));
-      this.mark(error.details?.field ?? error.field);
+      this.mark(error.details?.field ?? error.field, 'preview');
     }
   }
 
@@ -140,29 +140,40 @@ class Form {
       el('span', { class: 'parrot-actions' }, button('Reload, and drop my changes', () => this.close(now)), button('Keep my changes', keep))); // prettier-ignore
   }
 
-  /** Say what is wrong, and mark the field. */
+  /** Say what is wrong, at the field as well. */
   say(message, field = null) {
     this.unmark();
     fill(this.fault, message);
-    if (field) this.mark(field, true);
+    const input = this.mark(field, 'save');
+    if (!input) return;
+    input.after(el('span', { class: 'parrot-fault', 'data-fault': 'save' }, message));
+    input.focus();
   }
 
-  unmark() {
-    for (const one of this.node.querySelectorAll('[aria-invalid]')) {
+  /** Take the marks away that saving or the preview has set; without `by` all. */
+  unmark(by = null) {
+    for (const one of this.node.querySelectorAll(by ? `[data-fault=${by}]` : '[data-fault]')) {
+      if (one.tagName === 'SPAN') {
+        one.remove();
+        continue;
+      }
       one.removeAttribute('aria-invalid');
       one.classList.remove('parrot-at-fault');
+      delete one.dataset.fault;
     }
   }
 
-  mark(field, focus = false) {
-    if (!field) return;
+  /** Mark a field; `by` tells who takes the mark away. Gives its input. */
+  mark(field, by) {
+    if (!field) return null;
     const name = field.split(/[.[]/)[0]; // callbacks[0].url is of callbacks
     const inConfig = field.startsWith('schedule_config') || !this.controls.has(name);
     const input = inConfig ? this.spec.inputOf(field.replace('schedule_config.', '')) : this.controls.get(name).input;
     input.classList.add('parrot-at-fault');
     input.setAttribute('aria-invalid', 'true');
+    input.dataset.fault = by;
     const folded = input.closest('details');
     if (folded) folded.open = true;
-    if (focus) input.focus();
+    return input;
   }
 }
