@@ -28,6 +28,8 @@ KEPT: Final = 300.0
 TRIED_AGAIN: Final = 10.0
 """Seconds until a count that failed is begun anew."""
 PEAKS: Final = 10
+REST: Final = 0.5
+"""How long it rests after each page, by the time that the page took."""
 
 _PAGE: Final = 200
 _SPECS: Final = 4096
@@ -230,8 +232,8 @@ class Timeline:
             if not page.after:
                 return
             after = page.after
-            # As long as it worked: requests that are answered meanwhile get at least half of the interpreter.
-            self._clock.sleep(self._clock.monotonic() - began)
+            # The interpreter is left to the requests that are answered meanwhile.
+            self._clock.sleep(REST * (self._clock.monotonic() - began))
 
     def _add(self, tally: Tally, page: Sequence[ScheduleView], trigger_of: Callable[[ScheduleView], Trigger]) -> None:
         for view in page:

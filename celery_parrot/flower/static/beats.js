@@ -5,7 +5,7 @@ import { api, badge, el, empty, failed, fill, loading, row, span, table, viewerZ
 const LOOKS = 5000; // ms between two looks: beats tell nobody that they live, they are asked
 const SKEW = 5; // seconds that a clock may be off without a word
 const COLUMNS = [
-  'Host', 'State', { text: 'Process', class: 'parrot-number' }, 'Version', 'Up since', 'Last seen', { text: 'Claims/s', class: 'parrot-number' },
+  'Host', 'State', { text: 'Process', class: 'parrot-number' }, 'Version', { text: 'Up since', unit: viewerZone }, { text: 'Last seen', unit: viewerZone }, { text: 'Claims/s', class: 'parrot-number' },
   { text: 'Clock off', class: 'parrot-number' }, 'tzdata', 'Stores', 'Owner',
 ]; // prettier-ignore
 

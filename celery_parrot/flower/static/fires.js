@@ -10,7 +10,7 @@ const PAGE = 100;
 const TYPING = 250; // ms without a key before the search goes out
 const GOING = ['pending', 'waiting', 'sent', 'running'];
 const OVER = ['success', 'error', 'target_missing', 'skipped', 'missed', 'expired', 'abandoned', 'unknown'];
-const COLUMNS = ['Schedule', 'Status', 'Due', 'Kind', { text: 'Late', class: 'parrot-number' }, 'Worker', 'Reason', 'Fire'];
+const COLUMNS = ['Schedule', 'Status', { text: 'Due', unit: viewerZone }, 'Kind', { text: 'Late', class: 'parrot-number' }, 'Worker', 'Reason', 'Fire'];
 
 const form = document.getElementById('filters');
 const hold = document.getElementById('hold');

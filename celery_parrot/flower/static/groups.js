@@ -1,10 +1,10 @@
 // Who holds each limit, and the line behind it.
 
-import { api, badge, button, dialog, el, empty, failed, fill, live, loading, row, table, taskLink, toast, when, writing } from './common.js';
+import { api, badge, button, dialog, el, empty, failed, fill, live, loading, row, table, taskLink, toast, viewerZone, when, writing } from './common.js';
 import { scheduleLink } from './actions.js';
 
-const HOLDERS = ['Schedule', 'State', 'Since', 'Worker', 'Kind', 'Fire', { text: 'Actions', class: 'parrot-buttons', hidden: true }];
-const LINE = ['Schedule', { text: 'Place', class: 'parrot-number' }, 'Waits since', 'Gives up', 'Kind', 'Fire'];
+const HOLDERS = ['Schedule', 'State', { text: 'Since', unit: viewerZone }, 'Worker', 'Kind', 'Fire', { text: 'Actions', class: 'parrot-buttons', hidden: true }];
+const LINE = ['Schedule', { text: 'Place', class: 'parrot-number' }, { text: 'Waits since', unit: viewerZone }, { text: 'Gives up', unit: viewerZone }, 'Kind', 'Fire'];
 
 const list = document.getElementById('groups');
 let last = '';

@@ -8,7 +8,7 @@ const COUNTED = 60000; // and after that
 const MOST = 30; // kinds with a strip of their own; the others are in the sum
 const STEPS = [1 / 16, 1 / 8, 1 / 4, 1 / 2, 1]; // of the fullest cell
 const NUMBER = new Intl.NumberFormat('en');
-const PEAKS = ['When', { text: 'Due times', class: 'parrot-number' }, 'Most of them'];
+const PEAKS = [{ text: 'When', unit: viewerZone }, { text: 'Due times', class: 'parrot-number' }, 'Most of them'];
 const WHY = {
   paused: 'paused by a person',
   disabled: 'disabled after failures',

@@ -13,7 +13,7 @@ from celery_parrot.client import SchedulePage, ScheduleView
 from celery_parrot.client.view import trigger_from
 from celery_parrot.errors import Unreachable
 from celery_parrot.flower.counting import MOST_IN_A_CELL, Counts, Span, at_most, counts_of
-from celery_parrot.flower.timeline import KEPT, TRIED_AGAIN, Snapshot, Tally, Timeline, spec_of
+from celery_parrot.flower.timeline import KEPT, REST, TRIED_AGAIN, Snapshot, Tally, Timeline, spec_of
 from celery_parrot.model.state import RunState
 from celery_parrot.protocols import State
 from celery_parrot.testing import FakeClock
@@ -208,7 +208,7 @@ class TestTimeline:
         wait_until(lambda: timeline.snapshot().complete, "the second try")
 
     def test_others_get_their_turn(self) -> None:
-        """After each page it rests as long as the page took."""
+        """After each page it rests in proportion to what the page took."""
         clock, rests = FakeClock(NOW), []
 
         class Resting(FakeClock):
@@ -226,4 +226,4 @@ class TestTimeline:
         client.let.release(3)
         timeline = Timeline(lambda: client, resting)
         wait_until(lambda: timeline.snapshot().complete, "the count")
-        assert rests == [0.25, 0.25]
+        assert rests == [0.25 * REST, 0.25 * REST]
