@@ -26,13 +26,13 @@ app.conf.update(
     parrot_redis_url=BROKER,
     parrot_send_events=True,
     parrot_kinds=KINDS,
-    beat_schedule={"pulse": {"task": "stage.sync", "schedule": 2.0, "kwargs": {"shop": 7}}},
+    beat_schedule={"pulse": {"kind": "sync", "target": "stock", "schedule": 2.0, "kwargs": {"shop": 7}}},
 )
 parrot = Parrot(app)
 
 
 @app.task(name="stage.sync")
-def sync(**kwargs: Any) -> str:
+def sync(*args: Any, **kwargs: Any) -> str:
     """Nothing to wait for."""
     return "42 articles"
 

@@ -31,6 +31,7 @@ FLAGS = (
     "--disable-sync",
 )
 Scheme = Literal["light", "dark"]
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
 
 def chromium() -> str:
@@ -101,13 +102,14 @@ class Tab:
         return any(status in (None, wanted) and part in url for wanted, part in self._expected)
 
 
-def new_context(browser: Browser, user: str, password: str, *, width: int, scheme: Scheme = "light") -> BrowserContext:
+def new_context(browser: Browser, user: str, password: str, *, width: int) -> BrowserContext:
     """A visitor with a password, and a window of this width."""
     credentials: Any = {"username": user, "password": password}
     return browser.new_context(
         http_credentials=credentials,
         viewport={"width": width, "height": 900},
-        color_scheme=scheme,
+        color_scheme=SCHEMES[0],
+        reduced_motion="reduce",  # what is judged is no colour on its way to another
         locale="en-GB",
         timezone_id="Europe/Lisbon",
     )

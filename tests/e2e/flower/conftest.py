@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.e2e.flower.browser import Scheme, Tab, new_context, open_browser
+from tests.e2e.flower.browser import Tab, new_context, open_browser
 from tests.e2e.flower.data import ANSWERS, FAILS, PAUSED, PLOTS
 from tests.e2e.flower.hostile import LONG, MARKUP, NAMES
 from tests.e2e.flower.stage import PASSWORD, USER, Stage, open_stage
@@ -61,8 +61,8 @@ def make_tab(browser: Browser, stage: Stage) -> Iterator[Callable[..., Tab]]:
     """Tabs of this test. At its end none may have met an error."""
     tabs: list[Tab] = []
 
-    def make(*, width: int = 1280, scheme: Scheme = "light") -> Tab:
-        context = new_context(browser, USER, PASSWORD, width=width, scheme=scheme)
+    def make(*, width: int = 1280) -> Tab:
+        context = new_context(browser, USER, PASSWORD, width=width)
         context.set_default_timeout(10_000)
         tabs.append(Tab(context, stage.url))
         return tabs[-1]

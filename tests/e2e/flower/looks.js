@@ -4,6 +4,7 @@
   const LEAST_CONTRAST = 4.5;
   const TOLERANCE = 1; // px; borders of neighbours may share a pixel
   const faults = [];
+  scrollTo(0, 0); // the navbar sticks, and covers what has been scrolled below it
 
   const named = (element) => {
     const text = (element.getAttribute('aria-label') || element.textContent || element.id || '').trim().slice(0, 30);

@@ -1,4 +1,4 @@
-"""Where the pages are, and when one is there."""
+"""Where our pages are, and when one is there."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from playwright.sync_api import Page, expect
 from tests.e2e.flower.data import WANTED
 from tests.e2e.flower.stage import Stage
 
-#: Ours that have no argument.
-PLAIN: Final = ("schedules", "fires", "timeline", "groups", "beats")
+#: Short names of all of them; ``schedule`` has a long history, ``edit`` can be edited.
+EVERY: Final = ("schedules", "schedule", "edit", "new", "fires", "timeline", "groups", "beats")
 
 
-def paths(stage: Stage) -> dict[str, str]:
-    """Every page of ours by a short name."""
-    return {
-        **{name: f"/parrot/{name}" for name in PLAIN},
+def path_to(name: str, stage: Stage) -> str:
+    """The path of a page."""
+    paths = {
         "schedule": "/parrot/schedules/pulse",
         "edit": stage.path_of(WANTED),
         "new": "/parrot/schedules/new",
     }
+    return paths.get(name, f"/parrot/{name}")
 
 
 def settled(page: Page) -> None:
