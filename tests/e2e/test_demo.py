@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -118,11 +119,12 @@ def test_flower_shows_the_same_app(demo: Demo) -> None:
     """The URL on the screen leads to it, on the port that was asked for."""
     port = free_port()
     run = demo.start("--port", str(port))
-    url = run.wait_for_log(r"flower +http://127\.0\.0\.1:(\d+)", 40)
-    assert int(url.group(1)) == port
-    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
-        connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        assert b"200 OK" in connection.recv(100)
+    url = run.wait_for_log(r"flower +(http://127\.0\.0\.1:(\d+)/parrot)$", 40)
+    assert int(url.group(2)) == port
+    with urlopen(f"{url.group(1)}/schedules", timeout=5) as page:
+        assert b"Schedules" in page.read()
+    with urlopen(f"{url.group(1)}/api/schedules/every-second", timeout=5) as answer:
+        assert json.load(answer)["name"] == "every-second"
     run.send(signal.SIGTERM)  # as from an init system: in good order, too
     assert run.wait(30) == 0, run.tail()
     numbers(run.text().splitlines()[-1])

@@ -53,6 +53,7 @@ app.conf.update(
     beat_scheduler="parrot",
     parrot_name=_name,
     parrot_kinds={AGENT: {"task": "demo.ask"}},
+    parrot_send_events=True,  # Flower shows fires as they happen
     beat_schedule={example.name: entry(example) for example in examples(_start)},
     # All of the broker's keys and channels under a name of the demo's own: on a server that others use, its worker and
     # Flower then neither hear nor are heard by theirs, and everything can be removed.

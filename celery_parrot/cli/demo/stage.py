@@ -13,6 +13,7 @@ from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from celery_parrot.cli.demo import app_names, journal
 from celery_parrot.cli.demo.children import Child, Children
@@ -126,14 +127,14 @@ class Stage:
             self._say('  flower    not installed, so there are no pages (pip install "celery-parrot[flower]")')
             return
         port = self._options.port or free_port()
-        self.flower_url = f"http://{HOST}:{port}"
-        self.children.celery(FLOWER, "flower", f"--address={HOST}", f"--port={port}", "--loglevel=info")
+        self.flower_url = f"http://{HOST}:{port}/parrot"
+        self.children.celery(FLOWER, "parrot", "flower", f"--address={HOST}", f"--port={port}", "--loglevel=info")
 
     def _look_for_flower(self) -> None:
         """Flower is for looking on: without it the demo goes on."""
         if FLOWER not in self.children:
             return
-        child, port = self.children[FLOWER], int(self.flower_url.rpartition(":")[2])
+        child, port = self.children[FLOWER], urlsplit(self.flower_url).port or 0
         deadline = self._clock.monotonic() + 10
         while child.alive and not listens(port) and self._clock.monotonic() < deadline:
             self._clock.sleep(0.05)
