@@ -95,16 +95,16 @@ JOB: Final = Parameter("id", SOME_TEXT, "As it was answered when it was begun.",
 LIMIT: Final = Parameter("limit", limited(MOST_AT_ONCE, 100), "How many at most.")
 AFTER: Final = Parameter("after", TEXT, "The after of the page before.")
 KIND: Final = Parameter("kind", TEXT, "Only of this kind.")
-STATE: Final = Parameter("state", {"type": "string", "enum": [one.value for one in State]}, "Only in this state.")
+STATE: Final = Parameter("state", {"type": "string", "enum": ["", *State]}, "Only in this state.")
 STORE: Final = Parameter("store", TEXT, "Only of this store.")
 SEARCH: Final = Parameter("text", TEXT, "Part of the name or target, in any case.")
 COUNT: Final = Parameter("count", limited(1000, 5), "How many due times.")
 BEFORE: Final = Parameter("before", {**TEXT, "format": "date-time"}, "Only older ones; the before of the page before.")
 AT: Final = Parameter("at", TEXT, "The due time: ISO 8601, 03:00 (today) or yesterday 03:00, in the schedule's zone.")
 FIRE: Final = Parameter("fire", TEXT, "The id of a fire instead.")
-STATUS: Final = Parameter("status", {"type": "string", "enum": [one.value for one in Status]}, "Only of this status.")
+STATUS: Final = Parameter("status", {"type": "string", "enum": ["", *Status]}, "Only of this status.")
 HEARD_TEXT: Final = Parameter("text", TEXT, "Part of a schedule's name or id, a fire's id or a worker's name.")
 HEARD_AFTER: Final = Parameter(
-    "after", {"type": "string", "pattern": "^[0-9]{1,18}$", "description": "must be the after of the page before"},
+    "after", {"type": "string", "pattern": "^[0-9]{0,18}$", "description": "must be the after of the page before"},
     "The after of the page before.",
 )  # fmt: skip

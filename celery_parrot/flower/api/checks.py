@@ -27,7 +27,7 @@ def check(value: Any, schema: Schema, field: str) -> None:
     """Raises Refused, which names the field, where ``value`` is not as ``schema`` says."""
     _check_type(value, schema, field)
     if "enum" in schema and value not in schema["enum"]:
-        shown = ["null" if one is None else str(one) for one in schema["enum"]]
+        shown = ["null" if one is None else str(one) for one in schema["enum"] if one != ""]
         close = get_close_matches(value, shown, n=1) if isinstance(value, str) else []
         raise invalid(field, value, f"must be one of {', '.join(shown)}", closest=close)
     if isinstance(value, str):

@@ -28,7 +28,7 @@ _TRUTH: Final = {"true": True, "false": False}
 def parameters_of(
     operation: Operation, path: Mapping[str, str], query: Mapping[str, Sequence[bytes]]
 ) -> dict[str, Any]:
-    """The values in path and query. An empty one in the query is none."""
+    """The values in path and query. An empty text is none."""
     found: dict[str, Any] = {}
     known = {one.name: one for one in operation.parameters}
     texts: dict[str, str] = dict(path)
@@ -40,8 +40,9 @@ def parameters_of(
             raise invalid(name, [_decoded(one, name) for one in values], "is given more than once")
         texts[name] = _decoded(values[0], name)
     for name, text in texts.items():
-        if text or known[name].where == "path":
-            found[name] = _value(known[name], text)
+        value = _value(known[name], text)
+        if value != "":
+            found[name] = value
     return found
 
 

@@ -95,6 +95,7 @@ def test_a_body_may_be_left_out_where_nothing_in_it_is_required() -> None:
         ({"limit": [b"501"]}, "limit"),
         ({"limit": [b"0"]}, "limit"),
         ({"limit": [b"1_0"]}, "limit"),
+        ({"limit": [b""]}, "limit"),
         ({"limit": ["١".encode()]}, "limit"),
         ({"limit": [b"9" * 30]}, "limit"),
         ({"limit": [b"1", b"2"]}, "limit"),
