@@ -52,7 +52,12 @@
   // --- contrast ---
 
   const canvas = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const colours = new Map();
   const rgba = (text) => {
+    if (!colours.has(text)) colours.set(text, parsed(text));
+    return [...colours.get(text)];
+  };
+  const parsed = (text) => {
     canvas.clearRect(0, 0, 1, 1);
     canvas.fillStyle = text;
     canvas.fillRect(0, 0, 1, 1);
@@ -60,7 +65,12 @@
     return [r, g, b, a / 255];
   };
   const over = (front, back) => [0, 1, 2].map((i) => front[i] * front[3] + back[i] * (1 - front[3])).concat(1);
+  const backgrounds = new Map();
   const background = (element) => {
+    if (!backgrounds.has(element)) backgrounds.set(element, behind(element));
+    return backgrounds.get(element);
+  };
+  const behind = (element) => {
     if (!element) return rgba(getComputedStyle(root).colorScheme === 'dark' ? '#000' : '#fff');
     const style = getComputedStyle(element);
     const own = rgba(style.backgroundColor);

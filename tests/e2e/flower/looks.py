@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from playwright.sync_api import Page
 
+from tests.e2e.flower.hostile import CLASS, MARK
+
 _SCRIPT: Final = Path(__file__).with_name("looks.js").read_text()
 _FIELDS: Final = ("checkbox", "combobox", "listbox", "radio", "searchbox", "slider", "spinbutton", "switch", "textbox")
 _USED: Final = frozenset({*_FIELDS, "button", "link", "menuitem", "tab"})
@@ -16,6 +18,13 @@ def faults(page: Page) -> list[str]:
     """What is wrong with the page as it stands there, a sentence each."""
     found: list[str] = page.evaluate(_SCRIPT)
     return found
+
+
+def injected(page: Page) -> list[str]:
+    """What hostile texts did to the page: scripts that ran, elements that were made. Dialogs are faults of the tab."""
+    ran = page.evaluate(f"window.{MARK}")
+    made = page.locator(f".{CLASS}").count()
+    return [f"a script ran: {ran}"] * (ran is not None) + [f"{made} elements were made"] * (made > 0)
 
 
 def nameless(page: Page) -> list[str]:
