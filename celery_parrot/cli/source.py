@@ -17,11 +17,10 @@ from celery_parrot.client import Coordination, Schedules
 from celery_parrot.clock import SystemClock
 from celery_parrot.errors import ConfigurationError, ParrotError, ScheduleNotFound, Unreachable
 from celery_parrot.protocols import Coordinator
-from celery_parrot.runtime.backends import attached, sql_store
+from celery_parrot.runtime.backends import attached, connect, sql_store
 from celery_parrot.runtime.clients import ATTRIBUTE, of_app
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.reach import coordinator_at, database_out_of_reach, out_of_reach
-from celery_parrot.runtime.wiring import connect
 
 if TYPE_CHECKING:
     from celery_parrot.cli.diagnosis import Seen

@@ -12,9 +12,6 @@ from celery_parrot.client.coordination import Coordination
 from celery_parrot.client.groups import Group, InLine
 from celery_parrot.client.health import BeatView, Health
 from celery_parrot.client.rules import Rules
-from celery_parrot.client.why import story_of
-from celery_parrot.client.why_facts import zone_named
-from celery_parrot.client.why_gather import Gatherer
 from celery_parrot.client.why_story import Story
 from celery_parrot.clock import Clock
 from celery_parrot.errors import ParrotError
@@ -54,6 +51,11 @@ class Overview:
         :raises InvalidSchedule: for an ``at`` that is none of these. :raises ScheduleNotFound:
         :raises FireNotFound: if the history has no such fire.
         """
+        # Loaded by those who ask: it is a good part of all that a client brings along.
+        from celery_parrot.client.why import story_of
+        from celery_parrot.client.why_facts import zone_named
+        from celery_parrot.client.why_gather import Gatherer
+
         viewer = zone or zone_named(self._rules.timezone)
         gatherer = Gatherer(self._catalogue, self._coordination, self._rules.kinds, viewer)
         return story_of(gatherer.facts(name, at, fire))

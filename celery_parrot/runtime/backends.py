@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, cast
 from celery import Celery
 
 from celery_parrot.clock import Clock
-from celery_parrot.coordination.memory import MemoryCoordinator, MemoryWake
 from celery_parrot.errors import ConfigurationError
 from celery_parrot.protocols import Coordinator, EventSink, RowStore, ScheduleStore, WakeChannel
 from celery_parrot.runtime.aside import Rows
@@ -107,6 +106,8 @@ def connect(settings: Settings, clock: Clock) -> Coordinator:
     if settings.coordination == DB:
         return sql_coordinator(settings, clock)
     if settings.redis is None:
+        from celery_parrot.coordination.memory import MemoryCoordinator, MemoryWake
+
         return MemoryCoordinator(settings.namespace, settings.timing, clock, wake=MemoryWake(clock))
     from celery_parrot.coordination.redis import RedisCoordinator
 
@@ -199,6 +200,8 @@ def _redis_store(app: Celery, coordinator: Coordinator) -> Any:
 
 def _wake(settings: Settings, clock: Clock, coordinator: Coordinator) -> WakeChannel:
     if settings.redis is None:
+        from celery_parrot.coordination.memory import MemoryCoordinator, MemoryWake
+
         known = coordinator.wake if isinstance(coordinator, MemoryCoordinator) else None
         return known.listener() if known is not None else MemoryWake(clock)
     from celery_parrot.coordination.redis import RedisWake

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from celery import Celery, signals
 
@@ -13,13 +13,16 @@ from celery_parrot.client import Schedules
 from celery_parrot.clock import Clock
 from celery_parrot.errors import ConfigurationError, ParrotError
 from celery_parrot.protocols import ScheduleStore
-from celery_parrot.runtime import clients, events, faults, reports, wiring
-from celery_parrot.runtime.backends import attached
+from celery_parrot.runtime import clients, events, faults, reports
+from celery_parrot.runtime.backends import attached, connect
 from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.decorated import Decorated
 from celery_parrot.runtime.delivery import Reporter, add_callback, register
 from celery_parrot.runtime.entries import Source
 from celery_parrot.runtime.worker import LOGGER, Thresholds, install
+
+if TYPE_CHECKING:
+    from celery_parrot.runtime import wiring
 
 logger = logging.getLogger("celery_parrot")
 
@@ -156,6 +159,8 @@ class Parrot:
 
     def beat(self) -> wiring.Beat:
         """A new beat with everything this app schedules. What the scheduler class of ``celery beat`` drives."""
+        from celery_parrot.runtime import wiring  # what only a beat needs is loaded by beats only
+
         self.app.finalize()
         reports.warn(self._decorated.unbound(self.app))
         return wiring.beat(self.app, decorated=self.decorated(), stores=self.stores, clock=self.clock, guarded=True)
@@ -190,11 +195,11 @@ class Parrot:
         self._decorated.adopt(self.app)
         if settings.coordination == "none":
             return  # without a coordinator a fire's story ends when it is sent
-        reporter = Reporter(lambda: wiring.connect(settings, self.clock))
+        reporter = Reporter(lambda: connect(settings, self.clock))
         register(self.app, settings.delivery, reporter, self.clock)
         install(
             self.app,
-            lambda: wiring.connect(settings, self.clock),
+            lambda: connect(settings, self.clock),
             settings.namespace,
             unreachable=cast(Literal["hold", "run"], settings.unreachable),
             result_max_chars=settings.result_max_chars,
@@ -226,5 +231,7 @@ def _on_worker_init(sender: Any = None, **_ignored: Any) -> None:
 
 def beat_of(app: Celery) -> wiring.Beat:
     """A beat for ``app``, with or without a facade. Raises ConfigurationError."""
+    from celery_parrot.runtime import wiring
+
     parrot = parrot_of(app)
     return wiring.beat(app) if parrot is None else parrot.beat()
