@@ -10,6 +10,11 @@ const shell = document.getElementById('parrot-page');
 const POLL = 5000; // ms between two looks where no events come
 const SETTLE = 1000; // ms that news are gathered before they are told, so that a burst is one change
 
+// On a narrow screen the tabs are a strip that scrolls.
+const tabs = shell.querySelector('.parrot-tabs');
+const tab = tabs.querySelector('.active');
+if (tab) tabs.scrollLeft = tab.offsetLeft - (tabs.clientWidth - tab.offsetWidth) / 2;
+
 /** Where we are, and why nothing may be changed here (empty: it may). */
 export const page = {
   parrot: shell.dataset.parrot,
