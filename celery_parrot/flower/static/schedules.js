@@ -55,7 +55,7 @@ function lineOf(schedule) {
   return row(COLUMNS, [
     scheduleLink(schedule),
     schedule.kind,
-    schedule.sentence || schedule.broken_reason,
+    el('span', { title: schedule.sentence }, schedule.sentence ? brief(schedule.sentence) : schedule.broken_reason),
     [badge(schedule.state, schedule.note), schedule.note && el('div', { class: 'parrot-distance parrot-clip', dir: 'auto' }, schedule.note)],
     when(schedule.next_run, { zone, relative: true }),
     when(lastDue(schedule), { zone, relative: true, missing: 'never' }),
@@ -63,6 +63,11 @@ function lineOf(schedule) {
     state.consecutive_failures ? el('strong', { class: 'parrot-bad' }, state.consecutive_failures) : '0',
     actionsOf(schedule, replace),
   ], { 'data-id': schedule.schedule_id }); // prettier-ignore
+}
+
+/** A sentence without what clock changes do, which is on the schedule's own page. */
+function brief(sentence) {
+  return sentence.replace(/, (wall|continuous): [^)]*\)/, ')').replace(', counted from 1970-01-01 00:00 UTC; clock changes do not move it', '');
 }
 
 /** Put a schedule as it is now in the place of what is shown of it; not while somebody uses that row. */

@@ -9,7 +9,7 @@ import redis
 from celery import Celery
 
 from celery_parrot import Parrot
-from tests.e2e.flower.data import KINDS, MAY_END
+from tests.e2e.flower.data import KINDS, MAY_END, ZONE
 
 BROKER = os.environ.get("STAGE_BROKER", "redis://127.0.0.1:6379/0")
 
@@ -19,7 +19,7 @@ app = Celery("stage", broker=BROKER)
 app.conf.update(
     beat_scheduler="parrot",
     broker_connection_retry_on_startup=True,
-    timezone="Europe/Madrid",
+    timezone=ZONE,
     result_expires=None,
     worker_send_task_events=True,
     task_send_sent_event=True,

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from tests.e2e.flower.hostile import LONG, MARKUP, NAMES
 from tests.support.waiting import wall_clock
 
+#: Of the app; the viewer's is another.
+ZONE: Final = "Europe/Madrid"
 KINDS: Final = {
     "report": {"task": "stage.report"},
     "render": {"task": "stage.render"},
@@ -57,14 +60,14 @@ def schedules() -> list[dict[str, Any]]:
 
 
 def _daily(name: str, in_hours: int, minute: int = 0, **fields: Any) -> dict[str, Any]:
-    config = {"hour": _hour(in_hours), "minute": minute, "tz": "UTC"}
+    config = {"hour": _hour(in_hours), "minute": minute}
     return {"name": name, "store": "redis", "schedule_type": "daily", "schedule_config": config, **fields}
 
 
 def _cron(name: str, in_hours: int, **fields: Any) -> dict[str, Any]:
-    config = {"expr": f"0 {_hour(in_hours)} * * *", "tz": "UTC"}
+    config = {"expr": f"0 {_hour(in_hours)} * * *"}
     return {"name": name, "store": "redis", "schedule_type": "cron", "schedule_config": config, **fields}
 
 
 def _hour(in_hours: int) -> int:
-    return (datetime.fromtimestamp(wall_clock(), UTC) + timedelta(hours=in_hours)).hour
+    return (datetime.fromtimestamp(wall_clock(), UTC) + timedelta(hours=in_hours)).astimezone(ZoneInfo(ZONE)).hour

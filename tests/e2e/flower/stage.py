@@ -17,7 +17,7 @@ from celery import Celery
 from celery_parrot.client import Schedules
 from celery_parrot.clock import SystemClock
 from celery_parrot.runtime.clients import of_app
-from tests.e2e.flower.data import KINDS, MAY_END, PLOTS, RENDERS, schedules
+from tests.e2e.flower.data import KINDS, MAY_END, PLOTS, RENDERS, ZONE, schedules
 from tests.support.procs import Procs
 from tests.support.redis_server import PrivateRedis
 from tests.support.services import free_port
@@ -107,5 +107,5 @@ def _answers(stage: Stage) -> bool:
 def _client(redis: PrivateRedis) -> Schedules:
     """A client of this process: the app's module is for the processes, for it reads its broker when it is imported."""
     app = Celery("stage", broker=redis.url())
-    app.conf.update(parrot_redis_url=redis.url(), timezone="Europe/Madrid", parrot_kinds=KINDS)
+    app.conf.update(parrot_redis_url=redis.url(), timezone=ZONE, parrot_kinds=KINDS)
     return of_app(app, SystemClock())

@@ -40,10 +40,12 @@ def test_run_pause_and_resume(stage: Stage, make_tab: Callable[..., Tab]) -> Non
     settled(fires)
     settled(schedules)
     for page in (fires, schedules):
+        expect(page.locator("#live-status")).to_have_text("Live")
         page.evaluate("window.neverReloaded = true")
     expect(row_of(fires, WANTED)).to_have_count(0)
     row = find(schedules, WANTED)
     expect(row).to_contain_text("never")
+    expect(row).to_contain_text("(Europe/Madrid).")
     row.get_by_role("button", name="Run now").click()
     expect(row).to_contain_text("success")
     expect(row_of(fires, WANTED)).to_contain_text("success")
@@ -111,6 +113,7 @@ def test_a_line_moves(stage: Stage, tab: Tab) -> None:
     """Three fires of one group: the holder changes and the line gets shorter, without a reload."""
     page = tab.go("/parrot/groups")
     settled(page)
+    expect(page.locator("#live-status")).to_have_text("Live")
     page.evaluate("window.neverReloaded = true")
     group = page.get_by_role("region", name="Group gpu")
     stage.run(*RENDERS)
