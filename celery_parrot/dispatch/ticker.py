@@ -50,6 +50,8 @@ T = TypeVar("T")
 _REGISTER_BATCH = 1000
 _SETTLE = 0.2
 _GLANCE = 50
+_FIRST_BATCH = 32
+"""Schedules of the first round of a rush: its first messages leave while a full batch would still be planned."""
 UNROUTED = "unrouted_kind"
 
 
@@ -92,6 +94,7 @@ class Ticker:
         self._reading: Reading | None = None
         self._beats: tuple[Beat, ...] = ()
         self._next_sweep = self._next_unrouted = clock.monotonic()
+        self._rushing = False
         self._woken = False
         self._page = 0
         self._swept_at: datetime | None = None
@@ -253,10 +256,19 @@ class Ticker:
             self._stores.learn(self._coordinator.register(wanted[first : first + _REGISTER_BATCH]))
 
     def _dispatch(self) -> bool:
+        full = self._settings.batch
+        if self._rushing or full <= _FIRST_BATCH:
+            more = self._round(full)
+        else:
+            more = self._round(_FIRST_BATCH) and self._round(full)
+        self._rushing = more
+        return more
+
+    def _round(self, limit: int) -> bool:
         asked = self._clock.monotonic()
         tickets: list[Ticket] = []
         more = False
-        for committed in self._committer.commit(self._time.now(), self._router.routed, self._settings.batch):
+        for committed in self._committer.commit(self._time.now(), self._router.routed, limit):
             self._take_in(committed.reading, asked)
             self._outbox.committed(ticket.fire for ticket in committed.tickets)
             self._pace.count(len(committed.tickets))

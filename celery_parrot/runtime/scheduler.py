@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -128,6 +129,7 @@ class ParrotScheduler(Scheduler):
         if health.now is None:
             return
         self._ready = True
+        gc.freeze()  # what is there now stays: no collection in the middle of a rush need look at it again
         broken = len(beat.code.broken)
         facts = describe(beat.settings)
         fields = {
