@@ -34,8 +34,8 @@ pytestmark = [
 ]
 
 
-def counted(procs: Procs, env: Mapping[str, str]) -> str:
-    """Start Flower, have it count, ask for everything else meanwhile; the figures, checked."""
+def count(store: str, procs: Procs, env: Mapping[str, str], show: Callable[[str], None]) -> None:
+    """Start Flower, have it count, ask for everything else meanwhile; show the figures, and check them."""
     port = free_port()
     flower = procs.celery("flower", APP, "parrot", "flower", f"--port={port}", "--address=127.0.0.1", env=env)
 
@@ -71,15 +71,15 @@ def counted(procs: Procs, env: Mapping[str, str]) -> str:
     took, spent = time.monotonic() - began, _spent(flower) - spent
     worst = max(slowest, key=lambda path: slowest[path])
     assert timeline["counted"] >= ROWS
-    # Those due each minute, and each other one once a day.
-    assert sum(sum(counts) for counts in timeline["kinds"].values()) >= DUE * 1430 + ROWS - DUE
-    assert slowest[worst] < PAGE_AT_MOST, slowest
-    return (
-        f"{timeline['counted']} schedules counted in {took:.1f} s, {spent:.1f} s of processor; "
+    # Those due each minute, and each other one once a day; up to ten minutes of the day lie behind.
+    assert sum(sum(counts) for counts in timeline["kinds"].values()) >= DUE * 1429 + 0.99 * (ROWS - DUE)
+    show(
+        f"{store}: {timeline['counted']} schedules counted in {took:.1f} s, {spent:.1f} s of processor; "
         f"slowest other answer meanwhile {1000 * slowest[worst]:.0f} ms ({worst}), "
         f"before {1000 * max(before.values()):.0f} ms; "
         f"memory {resident:.0f} MiB before, at most {most:.0f} MiB"
     )
+    assert slowest[worst] < PAGE_AT_MOST, slowest
 
 
 def _spent(proc: Proc) -> float:
@@ -99,11 +99,11 @@ def test_postgresql(
     show: Callable[[str], None],
 ) -> None:
     """All are counted, no page waits for that, and they are never all in memory."""
-    show(f"PostgreSQL: {counted(procs, environment(private_redis, parrot_database_url=postgresql_url))}")
+    count("PostgreSQL", procs, environment(private_redis, parrot_database_url=postgresql_url), show)
 
 
 def test_redis(make_redis: Callable[..., PrivateRedis], procs: Procs, show: Callable[[str], None]) -> None:
     """The same."""
     server, broker = make_redis(), make_redis()
     fill_redis(server)
-    show(f"Redis: {counted(procs, environment(broker, parrot_redis_url=server.url()))}")
+    count("Redis", procs, environment(broker, parrot_redis_url=server.url()), show)
