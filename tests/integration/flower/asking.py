@@ -17,16 +17,17 @@ from tests.integration.flower.served import Answer, Served, serve
 API = "/parrot/api"
 
 
-def shop(redis_url: str, database: str) -> Celery:
-    """An app whose schedules live in code, database and Redis."""
+def shop(redis_url: str, database: str | None) -> Celery:
+    """An app whose schedules live in code, Redis and, if there is one, a database."""
     app = Celery("shop", broker=redis_url, set_as_current=False)
     app.conf.update(
         parrot_redis_url=redis_url,
-        parrot_database_url=database,
         parrot_kinds={"report": {"task": "shop.report", "exclusion_group": "printer"}},
         timezone="Europe/Madrid",
         beat_schedule={"pulse": {"task": "shop.pulse", "schedule": 60.0}},
     )
+    if database is not None:
+        app.conf.parrot_database_url = database
     return app
 
 

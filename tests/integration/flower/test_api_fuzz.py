@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import quote
 
 import pytest
@@ -25,7 +27,9 @@ from schemathesis.specs.openapi.checks import (
 
 from celery_parrot.flower.api.document import ALL
 from celery_parrot.flower.api.openapi import document
+from celery_parrot.stores.sql import upgrade
 from tests.integration.flower.asking import API, Api, api_of, new, shop
+from tests.support.databases import own_postgresql
 from tests.support.redis_server import PrivateRedis
 
 THERE = {
@@ -47,22 +51,24 @@ OPERATIONS = {one.id: one for one in ALL if one.call is not None}
 
 
 @pytest.fixture(scope="module")
-def api(_migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
+def api(_migrated: Path, tmp_path_factory: pytest.TempPathFactory, full: bool) -> Iterator[Api]:
     """One for all operations, open to all."""
     directory = tmp_path_factory.mktemp("fuzzed")
-    database = f"sqlite:///{shutil.copy(_migrated, directory / 'shop.db')}"
-    os.environ["FLOWER_UNAUTHENTICATED_API"] = "1"
-    try:
-        with PrivateRedis(directory / "redis") as redis, api_of(shop(redis.url(), database)) as found:
-            yield found
-    finally:
-        del os.environ["FLOWER_UNAUTHENTICATED_API"]
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, FLOWER_UNAUTHENTICATED_API="1"))
+        redis = stack.enter_context(PrivateRedis(directory / "redis"))
+        if full:
+            database = stack.enter_context(own_postgresql())
+            upgrade(database)
+        else:
+            database = f"sqlite:///{shutil.copy(_migrated, directory / 'shop.db')}"
+        yield stack.enter_context(api_of(shop(redis.url(), database)))
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda one: one.value)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_answers_are_as_documented(api: Api, operation: str, mode: GenerationMode, full: bool) -> None:
-    """The long form asks more (make long)."""
+    """The long form asks more, and over PostgreSQL (make long)."""
     takes = OPERATIONS[operation]
     if mode is GenerationMode.NEGATIVE and takes.body is None and not takes.parameters:
         pytest.skip("there is nothing in it that could be wrong")
