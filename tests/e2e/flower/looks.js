@@ -1,5 +1,6 @@
 // What can be judged of a page without eyes. Evaluated in the page; gives a list of sentences, empty when all is well.
-() => {
+async () => {
+  for (let i = 0; i < 2; i += 1) await new Promise(requestAnimationFrame); // what follows the width has been drawn anew
   const INTERACTIVE = 'a[href], button, input:not([type=hidden]), select, textarea, summary, [role=button], [tabindex="0"]';
   const LEAST_CONTRAST = 4.5;
   const TOLERANCE = 1; // px; borders of neighbours may share a pixel
@@ -35,10 +36,14 @@
     faults.push(`the document is ${root.scrollWidth} px wide in ${root.clientWidth}: ${wide.slice(0, 3).map(named).join(', ')}`);
   }
 
-  // --- overlap ---
-
   const elements = [...document.querySelectorAll(INTERACTIVE)].filter(shown);
   const boxes = elements.map(seen);
+  elements.forEach((one, i) => {
+    if (one.getBoundingClientRect().right > boxes[i].right + TOLERANCE) faults.push(`${named(one)} is cut off`);
+  });
+
+  // --- overlap ---
+
   elements.forEach((one, i) => {
     for (let j = i + 1; j < elements.length; j += 1) {
       const other = elements[j];

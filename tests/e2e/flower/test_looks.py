@@ -15,6 +15,8 @@ from tests.support.procs import ROOT
 
 PICTURES: Final = ROOT / "build" / "screenshots"
 WIDTHS: Final = (1280, 390)
+#: The narrowest at which rows are rows, not cards.
+NARROW_TABLES: Final = 1100
 #: px; a list of fifty schedules is longer than anybody looks at.
 HIGHEST: Final = 1800
 
@@ -35,6 +37,8 @@ def test_each_page(busy_stage: Stage, tab: Tab, name: str) -> None:
             page.locator(f"html[data-bs-theme={scheme}]").wait_for()
             faults += [f"{width}, {scheme}: {fault}" for fault in looks.faults(page)]
             _picture(tab, PICTURES / f"{name}-{width}-{scheme}.png")
+    page.set_viewport_size({"width": NARROW_TABLES, "height": 900})
+    faults += [f"{NARROW_TABLES}: {fault}" for fault in looks.faults(page)]
     faults += looks.injected(page)
     faults += [f"a {role} has no name for screen readers" for role in looks.nameless(page)]
     assert not faults, "\n".join(faults)
