@@ -46,6 +46,8 @@ class Listing:
         count = CHUNK if narrow else min(max(limit, 0) + 1, CHUNK)
         if _PLAIN.fullmatch(words):  # the server leaves out most of what does not match; the rest is judged here
             more_about["text"], count = words, _SEARCHED
+        if state in (State.PAUSED, State.DISABLED):
+            more_about["waits"], count = True, _SEARCHED
         cursor, more = after, True
         while more and len(found) <= max(limit, 0):
             now, replies = self._scripts.one("look", {"after": cursor, "count": count, **more_about})
