@@ -78,7 +78,7 @@ class Demanding:
         :raises Unreachable: if the coordinator cannot be asked; with a ``key`` it is safe to ask again.
         """
         store, stored = self._catalogue.locate(name)
-        schedule = _runnable(stored)
+        schedule = self._runnable(stored)
         if version is not None and version != schedule.version:
             raise Conflict(stored.name, version, schedule.version)
         agreed, demands = self._asked_of()
@@ -128,7 +128,7 @@ class Demanding:
         :raises ScheduleNotFound: :raises Unreachable: if the coordinator stays out of reach.
         """
         store, stored = self._catalogue.locate(name)
-        schedule = _runnable(stored)
+        schedule = self._runnable(stored)
         agreed, demands = self._asked_of()
         return Backfilling(
             store=self._catalogue.all[store],
@@ -151,6 +151,14 @@ class Demanding:
         )
 
     # --- inside ---
+
+    def _runnable(self, stored: Stored) -> Schedule:
+        """Its definition. Raises InvalidSchedule for one that no beat could send."""
+        if stored.schedule is not None:
+            self._rules.allowed.check(stored.schedule)
+        if stored.schedule is None or stored.state is State.BROKEN:
+            raise InvalidSchedule("definition", stored.name, f"is broken: {stored.broken_reason}")
+        return stored.schedule
 
     def _asked_of(self) -> tuple[Coordination, Demands]:
         if self._agreed is None:
@@ -193,13 +201,6 @@ class Demanding:
             due_at=reply.key.due_at,
             again=reply.again,
         )
-
-
-def _runnable(stored: Stored) -> Schedule:
-    """Its definition. Raises InvalidSchedule for one that no beat could send."""
-    if stored.schedule is None or stored.state is State.BROKEN:
-        raise InvalidSchedule("definition", stored.name, f"is broken: {stored.broken_reason}")
-    return stored.schedule
 
 
 def _nonce(key: str | None) -> str:

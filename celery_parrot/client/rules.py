@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from celery_parrot.delivery import OwnCallback, check_all
 from celery_parrot.errors import InvalidSchedule
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.codec import from_fields
 from celery_parrot.model.schedule import TASK_KIND, Kind, Schedule
 from celery_parrot.planning import trigger_of
@@ -32,12 +33,14 @@ class Rules:
     """:ivar kinds: the declared kinds by name.
     :ivar timezone: of schedules that name none.
     :ivar longest_grace: no ``misfire_grace`` may be longer, in seconds: a claim has to outlive it.
+    :ivar allowed: what schedules may call.
     :ivar tasks: the names of tasks known here, asked when needed. ``callbacks``: the app's own callbacks.
     """
 
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     timezone: str = "UTC"
     longest_grace: float = 86400.0
+    allowed: AllowedTasks = EVERY_TASK
     tasks: Callable[[], Container[str]] = tuple
     callbacks: Callable[[], Mapping[str, OwnCallback]] = dict
 
@@ -99,6 +102,8 @@ class Rules:
                 raise InvalidSchedule(name, value[:40] + " …", f"is longer than {_LONGEST_TEXT} characters")
             if any(unicodedata.category(character) in ("Cc", "Cs") for character in value):
                 raise InvalidSchedule(name, value, "must not contain control characters")
+        self.allowed.check(schedule)
+        self.allowed.check_callbacks(schedule)
         size = len(schedule.prompt or "") + sum(_json_size(name, getattr(schedule, name)) for name in _JSON)
         if size > MOST_CHARACTERS:
             raise InvalidSchedule(

@@ -21,6 +21,7 @@ from celery_parrot.client.rules import Rules
 from celery_parrot.client.view import SchedulePage, ScheduleView, trigger_from, view_of
 from celery_parrot.clock import Clock, new_id
 from celery_parrot.errors import Conflict, InvalidSchedule, ScheduleExists, ScheduleNotFound
+from celery_parrot.model.allowed import EVERY_TASK
 from celery_parrot.model.fire import FireRecord
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.planning import trigger_of
@@ -121,7 +122,8 @@ class Schedules(Demanding, Overview):
         """
         given = {"name": "preview", "target": "preview", **fields}
         now = self._clock.now()
-        schedule = self._rules.new(given, CODE, schedule_id or new_id(), now)
+        rules = replace(self._rules, allowed=EVERY_TASK)  # it says when, whatever it would call
+        schedule = rules.new(given, CODE, schedule_id or new_id(), now)
         return trigger_of(replace(schedule, created_at=now))
 
     # --- read ---

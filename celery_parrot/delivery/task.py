@@ -17,6 +17,10 @@ _OPTIONS: Final = (
 )  # fmt: skip
 
 
+_OTHERS_HEADERS: Final = frozenset({"parrot", "task", "id"})
+"""Those of fires, and those by which a worker knows what to run: Celery lets options win over its own."""
+
+
 def check(fields: Fields) -> None:
     """Raises InvalidSchedule."""
     fields.only("type", "name", "task", "args", "kwargs", "options")
@@ -49,7 +53,9 @@ def send(spec: Mapping[str, Any], letter: Letter, means: Means) -> None:
     if means.send_task is None:
         raise NotDelivered("no broker to send it to")
     options = {name: value for name, value in (spec.get("options") or {}).items() if name in _OPTIONS}
-    headers = {name: value for name, value in (options.pop("headers", None) or {}).items() if name != "parrot"}
+    headers = {
+        name: value for name, value in (options.pop("headers", None) or {}).items() if name not in _OTHERS_HEADERS
+    }
     means.send_task(
         Message(
             task=str(spec["task"]),

@@ -9,12 +9,16 @@ from typing import Any
 
 from celery_parrot.dispatch.deadlines import TaskOptions, deadline_of, none_known, time_limits
 from celery_parrot.dispatch.limits import Bounds, limits_of
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.fire import FireKey, Namespace, Origin
 from celery_parrot.model.schedule import TASK_KIND, Kind, Schedule
 from celery_parrot.protocols import Limit, Message
 
 HEADER = "parrot"
 """The message header that says which fire a message belongs to."""
+
+CELERYS_HEADERS = frozenset({"task", "id"})
+"""Headers by which a worker knows what to run. Celery lets those of a message's options win over its own."""
 
 Evaluate = Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[tuple[Any, ...], Mapping[str, Any]]]
 
@@ -31,6 +35,7 @@ class Router:
     :param evaluate: turns lazy arguments into values at the moment of sending.
     :param bounds: what holds for fires of every kind.
     :param of_task: what tasks say of themselves.
+    :param allowed: what schedules may call; default: every task.
     """
 
     def __init__(
@@ -40,11 +45,13 @@ class Router:
         evaluate: Evaluate = as_they_are,
         bounds: Bounds | None = None,
         of_task: TaskOptions = none_known,
+        allowed: AllowedTasks = EVERY_TASK,
     ) -> None:
         self._namespace = namespace
         self._kinds = {TASK_KIND: Kind(name=TASK_KIND, declared=False), **kinds}
         self._evaluate = evaluate
         self._of_task = of_task
+        self._allowed = allowed
         self.bounds = bounds or Bounds()
         self.routed = frozenset(self._kinds)
 
@@ -86,7 +93,8 @@ class Router:
         override: str = "",
         limits: bool = False,
     ) -> Message:
-        """The message of one attempt of one fire. Raises what a lazy argument raises.
+        """The message of one attempt of one fire. Raises what a lazy argument raises, and InvalidSchedule for what it
+        may not call.
 
         :param override: JSON text of ``args`` and ``kwargs`` in place of the schedule's.
         :param limits: the fire holds limits. Its message says so: if all is forgotten, it must ask for them again.
@@ -94,6 +102,7 @@ class Router:
         A fire of kind ``task`` calls ``target`` with the schedule's own arguments; any other kind's task is called
         as ``task(target, method_name=…, prompt=…, target_id=…, tenant=…, **kwargs)``, omitting what is None.
         """
+        self._allowed.check(schedule)
         kind = self._kinds[schedule.kind]
         given = json.loads(override) if override else {}
         args, kwargs = self._evaluate(
@@ -140,7 +149,8 @@ class Router:
         if key.nonce:
             identity["nonce"] = key.nonce
         own = {HEADER: identity, "periodic_task_name": schedule.name, "celery_beat_task": True}
-        return {**(schedule.options.get("headers") or {}), **own}
+        given = schedule.options.get("headers") or {}
+        return {**{name: value for name, value in given.items() if name not in CELERYS_HEADERS}, **own}
 
 
 def _held(limits: bool, override: str) -> Mapping[str, Any]:

@@ -95,7 +95,7 @@ def backends(app: Celery, settings: Settings, clock: Clock, stores: Sequence[Sch
     if db is None and settings.database is not None:
         db = sql_store(app, settings, clock)
     if redis is None and settings.redis is not None:
-        redis = _redis_store(app, coordinator)
+        redis = _redis_store(app, settings, coordinator)
     return Backends(
         settings=settings, clock=clock, coordinator=coordinator, db=db, redis=redis, others=tuple(given.values())
     )
@@ -143,6 +143,7 @@ def sql_store(app: Celery, settings: Settings, clock: Clock) -> Any:
         timezone=zone_name(app.timezone),
         namespace=settings.namespace,
         max_failures=settings.max_consecutive_failures,
+        allowed_tasks=settings.allowed_tasks,
     )
 
 
@@ -191,11 +192,11 @@ def _problems(store: Any) -> Sequence[str]:
     return [problem.partition("; run ")[0] for problem in found]
 
 
-def _redis_store(app: Celery, coordinator: Coordinator) -> Any:
+def _redis_store(app: Celery, settings: Settings, coordinator: Coordinator) -> Any:
     from celery_parrot.stores.redis import RedisStore
 
     # It works by the coordinator's own connection: its commits are the coordinator's.
-    return RedisStore(cast(Any, coordinator), timezone=zone_name(app.timezone))
+    return RedisStore(cast(Any, coordinator), timezone=zone_name(app.timezone), allowed_tasks=settings.allowed_tasks)
 
 
 def _wake(settings: Settings, clock: Clock, coordinator: Coordinator) -> WakeChannel:

@@ -86,6 +86,7 @@ def over(
             kinds=settings.kinds,
             timezone=zone_name(app.timezone),
             longest_grace=settings.fire_lock_ttl,
+            allowed=settings.allowed_tasks,
             tasks=partial(_tasks, app),
             callbacks=partial(callbacks_of, app),
         ),

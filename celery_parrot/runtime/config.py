@@ -10,6 +10,7 @@ from typing import Any
 
 from celery import Celery
 
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.fire import Namespace
 from celery_parrot.model.schedule import Kind
 from celery_parrot.protocols import Timing
@@ -19,6 +20,7 @@ from celery_parrot.runtime.conf_kinds import read_kinds
 from celery_parrot.runtime.conf_limits import read_groups, read_slots
 from celery_parrot.runtime.conf_redis import RedisAddress, redis_address
 from celery_parrot.runtime.conf_source import ENVIRONMENT, Source, closest, refuse
+from celery_parrot.runtime.conf_tasks import read_allowed
 
 logger = logging.getLogger("celery_parrot")
 
@@ -32,13 +34,13 @@ COORDINATIONS = ("redis", "db", "none")
 
 #: Known names that nothing in this release acts on yet. Set, they are reported, not silently taken.
 NOT_YET = frozenset({
-    "parrot_allowed_tasks", "parrot_share_delay",
+    "parrot_share_delay",
 })  # fmt: skip
 
 KNOWN = NOT_YET | {
     "parrot_name", "parrot_coordination", "parrot_redis_url", "parrot_redis_db", "parrot_redis_options",
     "parrot_database_url", "parrot_database_schema", "parrot_database_options",
-    "parrot_kinds", "parrot_exclusion_groups", "parrot_max_concurrent", "parrot_fire_lock_ttl",
+    "parrot_kinds", "parrot_allowed_tasks", "parrot_exclusion_groups", "parrot_max_concurrent", "parrot_fire_lock_ttl",
     "parrot_run_now_lock_ttl",
     "parrot_on_time", "parrot_takeover_after",
     "parrot_lease_ttl", "parrot_reap_after", "parrot_reap_margin", "parrot_reap_interval", "parrot_sync_interval",
@@ -61,6 +63,7 @@ class Settings:
     :ivar redis: where Redis is; None where no URL is known. Its text form carries no password.
     :ivar database: where the db store is; None where no URL is set. No password in its text either.
     :ivar kinds: the declared kinds by name.
+    :ivar allowed_tasks: what schedules may call.
     :ivar exclusion_groups: capacity of each group that has another than 1.
     :ivar max_consecutive_failures: so many failures in a row disable a schedule; 0: none ever does.
     :ivar max_concurrent: how many fires may be in flight at once; None: any number.
@@ -72,6 +75,7 @@ class Settings:
     redis: RedisAddress | None = None
     database: DatabaseAddress | None = None
     kinds: Mapping[str, Kind] = field(default_factory=dict)
+    allowed_tasks: AllowedTasks = EVERY_TASK
     exclusion_groups: Mapping[str, int] = field(default_factory=dict)
     max_concurrent: int | None = None
     on_time: float = 10.0
@@ -143,6 +147,7 @@ def load(app: Celery, environ: Mapping[str, str] | None = None, *, attached: Ite
         kinds=read_kinds(
             source.mapping("parrot_kinds"), coordination=coordination, reap_after=reap_after, reap_margin=reap_margin
         ),
+        allowed_tasks=read_allowed(source),
         exclusion_groups=read_groups(source, coordination),
         max_concurrent=read_slots(source, coordination),
         on_time=source.number("parrot_on_time", 10.0, zero=True),

@@ -14,10 +14,11 @@ from celery.exceptions import Reject
 from celery_parrot.clock import Clock
 from celery_parrot.delivery import Job, Means, OwnCallback, Retries, deliver
 from celery_parrot.delivery.channels import BUILT_IN
-from celery_parrot.delivery.failures import told
+from celery_parrot.delivery.failures import NotDelivered, told
 from celery_parrot.delivery.mail import resume_command
 from celery_parrot.dispatch.deliveries import TASK, shown_as
 from celery_parrot.errors import MemoryLost, ParrotError, Unreachable
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.protocols import (
     About,
     CallbackReport,
@@ -55,10 +56,12 @@ def register(
     clock: Clock,
     *,
     retries: Retries = RETRIES,
+    allowed: AllowedTasks = EVERY_TASK,
 ) -> None:
     """Give ``app`` the task ``celery_parrot.deliver``. Repeating it replaces the settings.
 
     :param report: takes what became of a parcel so far. Raises Unreachable or MemoryLost.
+    :param allowed: what ``task`` callbacks may call; default: every task.
     """
     name = app.main if app.main and app.main != "__main__" else "app"
     means = Means(
@@ -69,7 +72,7 @@ def register(
         resume=f"celery -A {name} parrot resume",
         allow=settings.allow,
         file_root=settings.file_root,
-        send_task=partial(_send_task, app),
+        send_task=partial(_send_task, app, allowed),
         own=callbacks_of(app),
     )
     courier = Courier(means, retries, report)
@@ -189,8 +192,11 @@ def _log_alert(parcel: Parcel, means: Means) -> None:
     )
 
 
-def _send_task(app: Celery, message: Any) -> None:
-    """Hand one message to the broker, as ``apply_async`` would, once."""
+def _send_task(app: Celery, allowed: AllowedTasks, message: Any) -> None:
+    """Hand one message to the broker, as ``apply_async`` would, once. Raises NotDelivered for a task that schedules may
+    not call."""
+    if not allowed.allows(message.task):
+        raise NotDelivered(f"the task {message.task!r} is not in parrot_allowed_tasks of this worker", final=True)
     task: Any = app.tasks.get(message.task)
     options = {**message.options, "task_id": message.task_id, "retry": False, "add_to_parent": False}
     if message.headers:

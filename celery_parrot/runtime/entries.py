@@ -148,6 +148,7 @@ def _definition(
         **told(fields, callbacks_of(app)),
         created_at=started,
     )
+    settings.allowed_tasks.check(schedule)
     definition = Definition(
         schedule=schedule,
         trigger=when.bounded(policy.start_at, policy.end_at),

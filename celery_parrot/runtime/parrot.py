@@ -19,7 +19,7 @@ from celery_parrot.runtime.config import Settings, load
 from celery_parrot.runtime.decorated import Decorated
 from celery_parrot.runtime.delivery import Reporter, add_callback, register
 from celery_parrot.runtime.entries import Source
-from celery_parrot.runtime.worker import LOGGER, Thresholds, install
+from celery_parrot.runtime.worker import LOGGER, Permits, Thresholds, install
 
 if TYPE_CHECKING:
     from celery_parrot.runtime import wiring
@@ -196,7 +196,7 @@ class Parrot:
         if settings.coordination == "none":
             return  # without a coordinator a fire's story ends when it is sent
         reporter = Reporter(lambda: connect(settings, self.clock))
-        register(self.app, settings.delivery, reporter, self.clock)
+        register(self.app, settings.delivery, reporter, self.clock, allowed=settings.allowed_tasks)
         install(
             self.app,
             lambda: connect(settings, self.clock),
@@ -205,6 +205,7 @@ class Parrot:
             result_max_chars=settings.result_max_chars,
             lease=settings.lease_ttl,
             thresholds=Thresholds.of(settings.kinds, settings.reap_after),
+            permits=Permits.of(settings.allowed_tasks, settings.kinds),
             clock=self.clock,
             events=events.sink(self.app, settings, self.clock, log=LOGGER),
         )

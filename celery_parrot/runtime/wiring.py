@@ -128,7 +128,7 @@ def beat(
         stores=asked,
         rows=rows,
         sender=sender,
-        router=Router(settings.namespace, settings.kinds, evaluate, bounds, options_of(app)),
+        router=Router(settings.namespace, settings.kinds, evaluate, bounds, options_of(app), settings.allowed_tasks),
         clock=clock,
         events=sink,
         identity=_identity(),

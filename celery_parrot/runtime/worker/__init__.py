@@ -22,9 +22,10 @@ from celery_parrot.runtime.worker.guard import run_of
 from celery_parrot.runtime.worker.headers import scheduler_of
 from celery_parrot.runtime.worker.hooks import hook_app, hook_tasks
 from celery_parrot.runtime.worker.installed import Installed
+from celery_parrot.runtime.worker.permits import Permits
 from celery_parrot.runtime.worker.thresholds import Thresholds
 
-__all__ = ["Thresholds", "install"]
+__all__ = ["Permits", "Thresholds", "install"]
 
 LOGGER: Final = "celery_parrot.worker"
 
@@ -38,6 +39,7 @@ def install(
     result_max_chars: int = 4096,
     lease: float = 15.0,
     thresholds: Thresholds | None = None,
+    permits: Permits | None = None,
     clock: Clock | None = None,
     events: EventSink | None = None,
 ) -> Installed:
@@ -50,6 +52,7 @@ def install(
     :param unreachable: what becomes of a fire that cannot be opened: ``hold`` it back, or ``run`` it all the same.
     :param result_max_chars: longest output or error text that is recorded.
     :param lease: seconds that a run lease lives between renewals; as the coordinator has it.
+    :param permits: which tasks fires may run here; default: every one.
     :param thresholds: how long fires of each kind may be silent; default: no kind is declared here.
     :param events: told of every start and end; default: the log ``celery_parrot.worker``.
     """
@@ -60,6 +63,7 @@ def install(
         result_max_chars=result_max_chars,
         lease=lease,
         thresholds=thresholds or Thresholds(),
+        permits=permits or Permits(),
         clock=clock or SystemClock(),
         events=events or LogEvents(LOGGER),
     )

@@ -75,6 +75,10 @@ class Guard:
         :raises Reject: as Ignore, where only the broker could keep it.
         """
         request = task.request
+        refusal = self._installed.permits.refusal(task.name, header.get("kind"), request)
+        if refusal:
+            self._installed.parent.refused(request.__dict__, request.hostname or "", refusal)
+            raise Ignore(refusal)
         try:
             delivery = read_delivery(
                 header, worker=request.hostname or "", retries=request.retries or 0, eta=request.eta

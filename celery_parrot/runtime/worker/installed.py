@@ -14,6 +14,7 @@ from celery_parrot.model.fire import Namespace
 from celery_parrot.protocols import Coordinator, EventSink
 from celery_parrot.runtime.worker.guard import Guard
 from celery_parrot.runtime.worker.parent import Parent
+from celery_parrot.runtime.worker.permits import Permits
 from celery_parrot.runtime.worker.session import Session, Sessions
 from celery_parrot.runtime.worker.thresholds import Thresholds
 
@@ -41,6 +42,7 @@ class Installed:
         result_max_chars: int,
         lease: float,
         thresholds: Thresholds,
+        permits: Permits,
         clock: Clock,
         events: EventSink,
     ) -> None:
@@ -49,6 +51,7 @@ class Installed:
         self.result_max_chars = result_max_chars
         self.lease = lease
         self.thresholds = thresholds
+        self.permits = permits
         self.clock = clock
         self.main_pid: int | None = None
         self._connect = connect

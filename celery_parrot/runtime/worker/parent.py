@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from celery.exceptions import TaskRevokedError, Terminated, TimeLimitExceeded, WorkerLostError
 
 from celery_parrot.dispatch.routing import HEADER
+from celery_parrot.model.allowed import REASON
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import WORKER_LOST, Delivery, Lease, Outcome
 from celery_parrot.runtime.results import format_error, format_result, unwrapped
@@ -133,6 +134,11 @@ class Parent:
     def unknown(self, headers: Mapping[str, Any], hostname: str, name: str) -> None:
         """No task of this name is registered here."""
         self._end_message(headers, hostname, Status.TARGET_MISSING, UNREGISTERED, f"NotRegistered: {name}")
+
+    def refused(self, headers: Mapping[str, Any], hostname: str, why: str) -> None:
+        """It calls what schedules may not call; its body does not run."""
+        logger.error("a fire is refused: %s", why)
+        self._end_message(headers, hostname, Status.ERROR, REASON, f"NotAllowed: {why}")
 
     def invalid(self, headers: Mapping[str, Any], hostname: str, exc: BaseException | None) -> None:
         """Celery cannot read the message and has thrown it away."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from celery_parrot.errors import InvalidSchedule, shortened
 from celery_parrot.model import codec
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.schedule import Missed, Schedule
 from celery_parrot.planning import trigger_of
 from celery_parrot.triggers import Trigger
@@ -32,10 +33,11 @@ class Definition:
     fault: str = ""
 
 
-def read(raw: bytes, schedule_id: str, timezone: str) -> Definition:
+def read(raw: bytes, schedule_id: str, timezone: str, allowed: AllowedTasks = EVERY_TASK) -> Definition:
     """The definition in a stored text.
 
     :param timezone: the zone of a definition that names none.
+    :param allowed: what it may call; one that calls something else cannot run.
     """
     schedule = None
     try:
@@ -44,6 +46,7 @@ def read(raw: bytes, schedule_id: str, timezone: str) -> Definition:
             raise InvalidSchedule(
                 "schedule_id", schedule.schedule_id, f"must be {schedule_id!r}, as it is stored under"
             )
+        allowed.check(schedule)
         return Definition(schedule, trigger_of(schedule))
     except Exception as exc:  # whatever a text may hold: the others run
         return Definition(schedule, None, fault_of(exc))
@@ -99,8 +102,15 @@ class DefinitionCache:
     :param most: how many at most. ``weight``: of how many bytes of text together.
     """
 
-    def __init__(self, timezone: str, most: int = 4096, weight: int = 16 * 2**20) -> None:
+    def __init__(
+        self,
+        timezone: str,
+        most: int = 4096,
+        weight: int = 16 * 2**20,
+        allowed: AllowedTasks = EVERY_TASK,
+    ) -> None:
         self._timezone, self._most, self._heaviest = timezone, most, weight
+        self._allowed = allowed
         self._kept: OrderedDict[str, tuple[bytes, Definition]] = OrderedDict()
         self._weight = 0
         self._lock = threading.Lock()
@@ -115,7 +125,7 @@ class DefinitionCache:
             if found is not None and found[0] == raw:
                 self._kept.move_to_end(schedule_id)
                 return found[1]
-        definition = read(raw, schedule_id, self._timezone)
+        definition = read(raw, schedule_id, self._timezone, self._allowed)
         with self._lock:
             self._drop(schedule_id)
             if len(raw) * 16 <= self._heaviest:  # one that alone would fill a good part of the room is not kept

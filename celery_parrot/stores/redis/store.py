@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.fire import FireRecord
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.protocols.editing import Change, Page, State, Stored, Written
@@ -26,13 +27,15 @@ class RedisStore:
 
     :param server: the :class:`~celery_parrot.coordination.redis.RedisCoordinator` of this process.
     :param timezone: the zone of definitions that name none (``app.conf.timezone``).
+    :param allowed_tasks: what definitions may call; one that calls something else is broken
+        (``parrot_allowed_tasks``).
     """
 
     name = STORE
 
-    def __init__(self, server: Server, *, timezone: str = "UTC") -> None:
+    def __init__(self, server: Server, *, timezone: str = "UTC", allowed_tasks: AllowedTasks = EVERY_TASK) -> None:
         scripts = Scripts(server)
-        cache = DefinitionCache(timezone)
+        cache = DefinitionCache(timezone, allowed=allowed_tasks)
         self._server = server
         self._scripts = scripts
         self._scanner = Scanner(scripts, cache)

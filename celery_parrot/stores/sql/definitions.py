@@ -15,6 +15,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from celery_parrot.database.bulk import json_text
 from celery_parrot.errors import InvalidSchedule, shortened
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.codec import CALLBACK_FIELDS, POLICY_FIELDS, from_fields, to_fields
 from celery_parrot.model.schedule import Schedule, as_uuid
 from celery_parrot.planning import trigger_of
@@ -62,14 +63,16 @@ class Definition:
     fault: str = ""
 
 
-def read(row: Mapping[str, Any], timezone: str) -> Definition:
+def read(row: Mapping[str, Any], timezone: str, allowed: AllowedTasks = EVERY_TASK) -> Definition:
     """The definition in a row that has :func:`definition_columns`.
 
     :param timezone: the zone of a row whose policy and config name none.
+    :param allowed: what it may call; one that calls something else cannot run.
     """
     schedule = None
     try:
         schedule = _schedule(row, timezone)
+        allowed.check(schedule)
         return Definition(schedule, trigger_of(schedule))
     except Exception as exc:  # whatever a row may hold: the others run
         return Definition(schedule, None, fault_of(exc))

@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement, String, and_, cast, collate, exists, func,
 from celery_parrot.database.bulk import json_text
 from celery_parrot.database.types import EARLIEST, utc_now
 from celery_parrot.errors import shortened
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.state import RunState
 from celery_parrot.planning import following, next_sending
 from celery_parrot.protocols.editing import Page, State, Stored
@@ -39,10 +40,10 @@ _COUNTS = ("run_count", "auto_count", "consecutive_failures")
 
 
 class Listing:
-    """:param timezone: the zone of rows that name none."""
+    """:param timezone: the zone of rows that name none. :param allowed: what they may call."""
 
-    def __init__(self, database: Database, timezone: str) -> None:
-        self._db, self._timezone = database, timezone
+    def __init__(self, database: Database, timezone: str, allowed: AllowedTasks = EVERY_TASK) -> None:
+        self._db, self._timezone, self._allowed = database, timezone, allowed
 
     def get(self, names_or_ids: Sequence[str]) -> list[Stored | None]:
         """See the protocol. A name wins over an id."""
@@ -111,7 +112,7 @@ class Listing:
         return self._db.read(work)
 
     def _stored(self, row: Mapping[str, Any]) -> Stored:
-        definition = read(row, self._timezone)
+        definition = read(row, self._timezone, self._allowed)
         fault, next_run = row["broken_reason"] or definition.fault, None
         held = row["disabled_by"]
         waiting = held is not None or not row["enabled"]

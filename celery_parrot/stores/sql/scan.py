@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, func, literal, null, select, t
 
 from celery_parrot.database.bulk import chunks
 from celery_parrot.database.types import EARLIEST, LATEST
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.planning import following
 from celery_parrot.protocols.stores import Due
 from celery_parrot.stores.sql.definitions import (
@@ -36,12 +37,12 @@ _LIGHT = ("schedule_id", "target_kind", "version", "created_at", "last_due", "ne
 
 
 class Scanner:
-    """:param timezone: the zone of rows that name none."""
+    """:param timezone: the zone of rows that name none. :param allowed: what they may call."""
 
-    def __init__(self, database: Database, timezone: str) -> None:
-        self._db, self._timezone = database, timezone
+    def __init__(self, database: Database, timezone: str, allowed: AllowedTasks = EVERY_TASK) -> None:
+        self._db, self._timezone, self._allowed = database, timezone, allowed
         self.cache = DefinitionCache()
-        self._settler = Settler(database, self.cache, timezone)
+        self._settler = Settler(database, self.cache, timezone, allowed)
         self._broken_next: datetime | None = None
         self._broken_after = ""
 
@@ -213,7 +214,7 @@ class Scanner:
             self._correct(changed)
 
     def _look_again(self, row: Mapping[str, Any], before: datetime) -> dict[str, Any] | None:
-        definition = read(row, self._timezone)
+        definition = read(row, self._timezone, self._allowed)
         fault, at, mark = definition.fault, None, row["last_due"]
         if definition.schedule is not None and definition.trigger is not None:
             try:
@@ -243,7 +244,7 @@ class Scanner:
         for some in chunks(list(missing), 100):
             for row in self._fetch(schedules.c.schedule_id.in_(some)):
                 if (row["version"], row["created_at"]) == missing[row["schedule_id"]]:
-                    definition = found[row["schedule_id"]] = read(row, self._timezone)
+                    definition = found[row["schedule_id"]] = read(row, self._timezone, self._allowed)
                     self.cache.put(row, definition)
         return found
 
@@ -267,7 +268,7 @@ class Scanner:
             for row in self._fetch(self._db.schedules.c.schedule_id.in_(some)):
                 definition = self.cache.get(row["schedule_id"], row["version"], row["created_at"])
                 if definition is None:
-                    definition = read(row, self._timezone)
+                    definition = read(row, self._timezone, self._allowed)
                     self.cache.put(row, definition)
                 if definition.schedule is not None and definition.trigger is not None:
                     mark = row["last_due"] or row["created_at"] or EARLIEST

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, delete, select, update
 
 from celery_parrot.database.bulk import update_each
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.fire import FireKey, Origin, Status
 from celery_parrot.planning import PAUSED, SUPERSEDED, following, just_before, one_shot
 from celery_parrot.protocols import About, Parcel
@@ -53,10 +54,12 @@ class _Settled:
 
 
 class Settler:
-    """:param timezone: the zone of rows that name none."""
+    """:param timezone: the zone of rows that name none. :param allowed: what they may call."""
 
-    def __init__(self, database: Database, cache: DefinitionCache, timezone: str) -> None:
-        self._db, self._cache, self._timezone = database, cache, timezone
+    def __init__(
+        self, database: Database, cache: DefinitionCache, timezone: str, allowed: AllowedTasks = EVERY_TASK
+    ) -> None:
+        self._db, self._cache, self._timezone, self._allowed = database, cache, timezone, allowed
         self._owed = Owed(database)
 
     def run(self, where: Any, limit: int) -> int:
@@ -101,7 +104,7 @@ class Settler:
                 settled.done.append(note["id"])
         if row["schedule_id"] is None:  # deleted meanwhile
             return settled
-        definition = settled.definition = read(row, self._timezone)
+        definition = settled.definition = read(row, self._timezone, self._allowed)
         settled.fault = definition.fault
         if definition.schedule is None or definition.trigger is None:
             return settled

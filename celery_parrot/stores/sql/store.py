@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Engine
 
 from celery_parrot.clock import Clock, SystemClock
+from celery_parrot.model.allowed import EVERY_TASK, AllowedTasks
 from celery_parrot.model.fire import Fire, FireRecord, Namespace
 from celery_parrot.model.plan import Verdict
 from celery_parrot.model.schedule import Schedule
@@ -43,6 +44,7 @@ class SqlStore:
     :param namespace: names fires in history whose commit has to be proven; without it their id comes a little later.
     :param max_failures: so many failures in a row disable a schedule (``parrot_max_consecutive_failures``); 0: none
         ever does.
+    :param allowed_tasks: what rows may call; one that calls something else is broken (``parrot_allowed_tasks``).
     """
 
     name = STORE
@@ -59,16 +61,17 @@ class SqlStore:
         timezone: str = "UTC",
         namespace: Namespace | None = None,
         max_failures: int = 3,
+        allowed_tasks: AllowedTasks = EVERY_TASK,
     ) -> None:
         self._clock = clock or SystemClock()
         self._db = Database(target, self._clock, schema=schema, options=options)
         self._history = History(self._db, history_days, history_limit)
-        self._scanner = Scanner(self._db, timezone)
+        self._scanner = Scanner(self._db, timezone, allowed_tasks)
         self._owed = Owed(self._db)
         self._advancer = Advancer(self._db, self._history, self._owed, namespace)
         self._recorder = Recorder(self._db, self._owed, timezone, max_failures)
         self._editor = Editor(self._db, self._scanner.settle, timezone)
-        self._listing = Listing(self._db, timezone)
+        self._listing = Listing(self._db, timezone, allowed_tasks)
 
     def __repr__(self) -> str:
         return f"SqlStore({str(self._db)!r})"

@@ -15,6 +15,7 @@ from celery_parrot.clock import SystemClock, new_id
 from celery_parrot.delivery import MailServer
 from celery_parrot.dispatch.deliveries import TASK, message_of
 from celery_parrot.errors import MemoryLost, Unreachable
+from celery_parrot.model.allowed import AllowedTasks
 from celery_parrot.model.schedule import Schedule
 from celery_parrot.protocols import About, DeliveryReport, Parcel
 from celery_parrot.runtime.conf_delivery import DeliverySettings
@@ -41,14 +42,18 @@ class Desk:
         self.failing: list[Exception] = []
         self.tries = 4
         self.after: list[Any] = []
-        mail = MailServer.of(f"smtp://me:{SECRET}@127.0.0.1:{port}")
-        settings = DeliverySettings(mail=mail, mail_from="parrot@example.com", alert_recipients=("on@example.com",))
-        retries: Any = self  # how often is up to each test
-        register(self.app, settings, self.report, SystemClock(), retries=retries)
+        self.mail = MailServer.of(f"smtp://me:{SECRET}@127.0.0.1:{port}")
+        self.register()
 
         @self.app.task(name="app.after", shared=False)
         def after(*args: Any, **kwargs: Any) -> None:
             self.after.append((after.request.id, args, kwargs))
+
+    def register(self) -> None:
+        recipients = ("on@example.com",)
+        settings = DeliverySettings(mail=self.mail, mail_from="parrot@example.com", alert_recipients=recipients)
+        retries: Any = self  # how often is up to each test
+        register(self.app, settings, self.report, SystemClock(), retries=retries)
 
     def pause(self, tries: int) -> float | None:
         return 0.05 if tries < self.tries else None
@@ -235,3 +240,21 @@ def test_a_coordinator_without_deliveries_is_told_nothing() -> None:
     for _ in range(2):
         reporter(DeliveryReport(parcel_id="p", fire_id="f", key=parcel().key, about=About.SUCCESS, status="delivered"))  # type: ignore[arg-type]
     assert plain.attached == 1
+
+
+def test_a_task_that_schedules_may_not_call(desk: Desk, port: int) -> None:
+    """It is given up at once, with the reason; headers of its options name no other task."""
+    register(desk.app, DeliverySettings(), desk.report, SystemClock(), allowed=AllowedTasks(("app.after",)))
+    try:
+        desk.send(
+            callbacks=(
+                {"type": "task", "task": "app.other"},
+                {"type": "task", "task": "app.after", "options": {"headers": {"task": "app.other"}}},
+            )
+        )
+        last = desk.until("partial")
+    finally:
+        desk.register()
+    assert [one.status for one in last.callbacks] == ["failed", "delivered"]
+    assert last.callbacks[0].error == "the task 'app.other' is not in parrot_allowed_tasks of this worker"
+    wait_until(lambda: desk.after, "the task after it to run")

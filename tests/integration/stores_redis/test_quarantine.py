@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from celery_parrot.model import codec
+from celery_parrot.model.allowed import AllowedTasks
 from celery_parrot.model.schedule import Missed
 from celery_parrot.protocols.editing import Change, State, Written
 from celery_parrot.stores.redis import RedisStore
@@ -173,3 +174,17 @@ def test_the_zone_of_the_app(server: StoreServer) -> None:
     at = store.next_due(("task",))
     assert at is not None
     assert (at.hour, at.minute) == (18, 0)
+
+
+def test_a_text_whose_task_is_not_allowed(scene: StoreScene, server: StoreServer) -> None:
+    """Written past every verb: it is broken with the reason, and harms no other."""
+    made, _ = scene.add("a", "b")
+    store = RedisStore(server.coordinator(), allowed_tasks=AllowedTasks((made.target,)))
+    body = text_of(server, made.schedule_id) | {"target": "os.system"}
+    server.redis.hset(server.key("jobs"), made.schedule_id, json.dumps(body))
+    server.advance(EVERY)
+    assert [one.schedule.name for one in store.due(server.now(), ["task"], 10)] == ["b"]
+    (broken,) = store.find(state=State.BROKEN).items
+    assert broken.name == "a"
+    assert "target = 'os.system': is not in parrot_allowed_tasks" in (broken.broken_reason or "")
+    assert not store.definitions([made.schedule_id])

@@ -414,6 +414,24 @@ def test_a_redis_url_that_is_not_used_is_said_to_be() -> None:
     assert "parrot_redis_url is set, but" in settings.warnings[0]
 
 
+# --- allowed tasks ---
+
+
+def test_every_task_is_allowed_unless_some_are_named() -> None:
+    """An empty list allows none but Celery's own; a text may hold several with commas."""
+    assert read().allowed_tasks.allows("whatever")
+    assert not read(parrot_allowed_tasks=[]).allowed_tasks.allows("t.a")
+    both = read(parrot_allowed_tasks="t.a, reports.*").allowed_tasks
+    assert [both.allows(name) for name in ("t.a", "reports.x.y", "T.A", "t.ab")] == [True, True, False, False]
+    assert both.allows("celery.backend_cleanup")
+
+
+@pytest.mark.parametrize("value", [7, {"a": 1}, [7], ["t.a", ""], "t.a,", ["t a"]])
+def test_what_is_no_list_of_tasks_is_refused(value: object) -> None:
+    with pytest.raises(ConfigurationError, match="parrot_allowed_tasks"):
+        read(parrot_allowed_tasks=value)
+
+
 # --- warnings ---
 
 
@@ -424,8 +442,8 @@ def test_an_unknown_setting_is_a_warning_with_the_closest_name() -> None:
 
 
 def test_a_setting_that_nothing_uses_yet_is_said() -> None:
-    (sentence,) = read(parrot_allowed_tasks=["t.a"]).warnings
-    assert sentence.startswith("parrot_allowed_tasks is set")
+    (sentence,) = read(parrot_share_delay=1).warnings
+    assert sentence.startswith("parrot_share_delay is set")
 
 
 def test_alerts_without_a_mail_server_are_said_to_be_logged_only() -> None:
