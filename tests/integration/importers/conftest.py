@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,8 +19,8 @@ from celery_parrot.client import Schedules
 from celery_parrot.importers.items import Found
 from celery_parrot.importers.transfer import Step, carry_out, plan
 from celery_parrot.stores.sql import upgrade
+from tests.support.peers import fetched
 from tests.support.redis_server import PrivateRedis
-from tests.support.services import unavailable, unique
 
 HERE = Path(__file__).parent
 NOW = datetime.fromisoformat("2027-01-10T12:00:00+00:00")
@@ -42,25 +40,7 @@ Peer = Callable[..., dict[str, list[str]]]
 @pytest.fixture(scope="session")
 def packages() -> Path:
     """A folder with the packages, outside the repository, kept from run to run. See docs/decisions/0060."""
-    key = hashlib.sha256(f"{sys.version_info[:2]}{PACKAGES}".encode()).hexdigest()[:12]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "celery-parrot-tests"
-    folder = cache / f"peers-{key}"
-    if folder.is_dir():
-        return folder
-    making = cache / f"making-{unique()}"
-    command = [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "--target"]
-    done = subprocess.run(
-        [*command, str(making), *PACKAGES], capture_output=True, text=True, check=False, timeout=110
-    )  # fmt: skip
-    if done.returncode:
-        shutil.rmtree(making, ignore_errors=True)
-        last = (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
-        unavailable("The packages that fill the sources", f"pip must reach a package index; it said: {last}")
-    try:
-        making.rename(folder)
-    except OSError:  # another process was first
-        shutil.rmtree(making, ignore_errors=True)
-    return folder
+    return fetched("peers", *PACKAGES)
 
 
 @pytest.fixture
