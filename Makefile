@@ -28,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest $(ARGS)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 # Targets that name no file.
-.PHONY: help demo test check format bench long chaos simulate full clean
+.PHONY: help demo test check audit format bench long chaos simulate full clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,11 +39,18 @@ demo: $(DEMO) ## two beats, a worker and Flower; one beat is killed half-way (FO
 test: $(DEV) ## every test that CI runs
 	@.ci/pytest-passes $(BIN)/python $(JOBS) $(ARGS)
 
-check: $(DEV) ## lint, format, types, import rules
+check: $(DEV) ## lint, format, types, import rules, unsafe calls
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict celery_parrot tests
 	@$(BIN)/lint-imports
+	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive celery_parrot
+
+# Needs the advisory service (api.osv.dev), so it is no part of check: a check must not fail because somebody else is away.
+audit: $(DEV) ## known holes of the packages in .venv, by the advisories on osv.dev
+	@$(BIN)/pip-audit --local --skip-editable --vulnerability-service osv --progress-spinner off 2>$(VENV)/audit.log || { \
+		tail -n 1 $(VENV)/audit.log >&2; \
+		grep -q ConnectionError $(VENV)/audit.log && echo "Nothing was audited: the advisory service is out of reach." >&2; exit 1; }
 
 format: $(DEV) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .

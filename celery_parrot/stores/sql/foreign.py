@@ -48,7 +48,7 @@ class ForeignTables:
             with self._engine.connect() as connection:
                 if connection.dialect.name == POSTGRESQL:
                     connection = connection.execution_options(postgresql_readonly=True)
-                found = connection.exec_driver_sql(f"SELECT * FROM {name}")
+                found = connection.exec_driver_sql(f"SELECT * FROM {name}")  # nosec B608 # quoted above
                 return [dict(row) for row in found.mappings()]
         except exc.SQLAlchemyError as error:
             raise self._failed(error) from None
