@@ -294,19 +294,23 @@ def _checked(label: str, options: Mapping[str, Any], known: Mapping[str, _Check]
         if key in known:
             found[key] = known[key](name, value)
         elif key in _OF_TLS:
-            refuse(name, value, "needs TLS", "Begin the URL with rediss://, or remove it.")
+            told = _HIDDEN if "password" in key else value
+            refuse(name, told, "needs TLS", "Begin the URL with rediss://, or remove it.")
         elif key in _SENTINEL_OPTIONS:
             refuse(name, value, "is for Sentinel only", "Begin the URL with sentinel://, or remove it.")
         elif key == "db":
             refuse(name, value, "has a setting of its own", "Set parrot_redis_db.")
         else:
-            secret = "**" if re.search(r"(?i)passw|secret|token", str(key)) else value
             hint = closest(str(key), known)
-            refuse(name, secret, "is no option here", f"{hint}Use one of {', '.join(sorted(known))}.")
+            refuse(name, _HIDDEN, "is no option here", f"{hint}Use one of {', '.join(sorted(known))}.")
     return found
+
+
+_HIDDEN = "**"
+"""In place of what may be a password: also the value of an option whose name is misspelt."""
 
 
 def _tls_only(options: Mapping[str, Any], tls: bool, reason: str, fix: str, label: str = _OPTIONS) -> None:
     for key in options:
         if key in _OF_TLS and not tls:
-            refuse(f"{label}[{key!r}]", options[key] if key != "ssl_password" else "**", reason, fix)
+            refuse(f"{label}[{key!r}]", options[key] if key != "ssl_password" else _HIDDEN, reason, fix)
