@@ -65,6 +65,9 @@ def test_the_life_of_a_schedule(make_shop: Callable[[str], Shop], private_redis:
     applied = shop.ask("apply", str(file))
     assert applied.stdout.splitlines()[0] == "+ morning report (redis)"
     assert '    kwargs: {"to": "é"}' in applied.stdout
+    shop.json("create", "spare", "interval", "90s", "--target", "shop.sync")
+    pruned = shop.ask("apply", str(file), "--prune", "--yes")
+    assert (pruned.returncode, pruned.stdout.splitlines()[0]) == (0, "- spare (redis)"), pruned
     fails(shop.ask("groups", "release", "gpu", "--yes"), "nobody holds or waits for 'gpu'")
     doctor = shop.ask("doctor")
     assert doctor.returncode == 0, doctor.stdout

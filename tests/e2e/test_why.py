@@ -1,4 +1,4 @@
-"""``celery -A app parrot why`` as a subprocess, beside a real beat and a real worker."""
+"""``celery -A app parrot why``, ``run-now`` and ``groups release`` as subprocesses, beside a real beat and worker."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from tests.support.waiting import wait_until
 
 APP = """
 import os
+from pathlib import Path
 from celery import Celery
 from celery_parrot import Parrot
+from tests.support.waiting import wait_until
 
 app = Celery("shop", broker=os.environ["BROKER"])
 app.conf.timezone = "Europe/Madrid"
@@ -25,12 +27,17 @@ app.conf.task_default_queue = "stock"
 app.conf.beat_schedule = {
     "sync-stock": {"task": "shop.sync", "schedule": 1.0, "options": {"queue": "stock"}},
     "nightly": {"task": "shop.sync", "schedule_type": "daily", "schedule_config": {"hour": 3}},
+    "hold": {"task": "shop.hold", "schedule": 1e6, "exclusion_group": "gpu", "options": {"queue": "stock"}},
 }
 parrot = Parrot(app)
 
 @app.task(name="shop.sync")
 def sync():
     return "42 rows"
+
+@app.task(name="shop.hold")
+def hold():
+    wait_until(Path(__file__).with_name("go").exists, "the test to let go", 60)
 """
 
 
@@ -74,3 +81,19 @@ def test_a_person_asks_why(make_shop: Callable[[str], Shop], private_redis: Priv
     asked = shop.ask("why", "nightly", "--at", "3 o'clock")
     assert (asked.returncode, asked.stdout) == (1, "")
     assert "must be an instant such as 2026-03-02T03:00" in asked.stderr.splitlines()[-1]
+
+    held = shop.json("run-now", "hold")["fire_id"]
+
+    def holder() -> Any:
+        groups = shop.json("groups")
+        return [one for group in groups for one in group["holders"] if one["state"] == "running"]
+
+    (running,) = wait_until(holder, "the group to be held", 30)
+    assert (running["fire_id"], running["name"]) == (held, "hold")
+    again = shop.ask("run-now", "hold")
+    assert (again.returncode, again.stdout) == (1, "")
+    assert f"'hold' is running already: fire {held}" in again.stderr.splitlines()[-1]
+    assert shop.json("groups", "release", "gpu", "--yes")["fire_id"] == held
+    assert shop.json("why", "hold", "--fire", held)["verdict"] == "abandoned"
+    assert shop.json("groups") == []
+    (shop.directory / "go").touch()
