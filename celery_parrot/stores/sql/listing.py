@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, String, and_, cast, collate, exists, func, or_, select, true
+from sqlalchemy import ColumnElement, and_, collate, exists, func, or_, select, true, union_all
 
 from celery_parrot.database.bulk import json_text
 from celery_parrot.database.types import EARLIEST, utc_now
@@ -18,6 +18,7 @@ from celery_parrot.planning import following, next_sending
 from celery_parrot.protocols.editing import Page, State, Stored
 from celery_parrot.stores.sql.definitions import Definition, definition_columns, fault_of, id_forms, read
 from celery_parrot.stores.sql.engine import Database
+from celery_parrot.stores.sql.tables import shown_name
 
 _RAW_CHARS = 500
 _STATE: Final = (
@@ -64,9 +65,8 @@ class Listing:
     def find(self, kind: str | None, state: State | None, text: str | None, after: str, limit: int) -> Page:
         """See the protocol."""
         c = self._db.schedules.c
-        shown = func.coalesce(c.name, cast(c.schedule_id, String(36)))
-        key: ColumnElement[Any] = collate(shown, "C") if self._db.postgresql else shown
-        wanted: list[ColumnElement[bool]] = [key > after] if after else []
+        shown = shown_name(self._db.schedules)
+        wanted: list[ColumnElement[bool]] = []
         if kind is not None:
             wanted.append(c.target_kind == kind)
         if text:
@@ -74,9 +74,23 @@ class Listing:
             wanted.append(or_(*[word.contains(text.lower(), autoescape=True) for word in words]))
         if state is not None:
             wanted.append(self._in_state(state))
-        rows = self._rows(and_(true(), *wanted), order=key, limit=max(limit, 0) + 1)
+        rows = self._in_order(wanted, after, max(limit, 0) + 1)
         items = tuple(self._stored(row) for row in rows[: max(limit, 0)])
         return Page(items=items, after=items[-1].name if items and len(rows) > limit else "")
+
+    def _in_order(self, wanted: Sequence[ColumnElement[bool]], after: str, limit: int) -> list[Mapping[str, Any]]:
+        """By the name shown, as an index has them. Only PostgreSQL has one of names and ids together: elsewhere the
+        first of those with a name and the first of those without are put in order."""
+        c, shown = self._db.schedules.c, shown_name(self._db.schedules)
+        if self._db.postgresql:
+            key: ColumnElement[Any] = collate(shown, "C")
+            return self._rows(and_(true(), *wanted, *_after(key, after)), order=key, limit=limit)
+        firsts = [
+            select(c.schedule_id).where(has, *wanted, *_after(key, after)).order_by(key).limit(limit).subquery()
+            for key, has in ((c.name, c.name.is_not(None)), (c.schedule_id, c.name.is_(None)))
+        ]
+        either = union_all(*[select(some.c.schedule_id) for some in firsts]).subquery()
+        return self._rows(c.schedule_id.in_(select(either.c.schedule_id)), order=shown, limit=limit)
 
     def _in_state(self, state: State) -> ColumnElement[bool]:
         c, changes = self._db.schedules.c, self._db.changes
@@ -137,6 +151,10 @@ class Listing:
             raw=_raw(row) if broken else "",
             updated_at=row["updated_at"],
         )
+
+
+def _after(key: ColumnElement[Any], after: str) -> list[ColumnElement[bool]]:
+    return [key > after] if after else []
 
 
 def _next_run(definition: Definition, row: Mapping[str, Any], waiting: bool) -> datetime | None:

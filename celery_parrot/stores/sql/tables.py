@@ -5,10 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Connection, Index, Integer, MetaData, Table, event, false, null, text, true
+from sqlalchemy import (
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    cast,
+    collate,
+    event,
+    false,
+    func,
+    null,
+    text,
+    true,
+)
 
 from celery_parrot.database.types import (
     MYSQL,
+    POSTGRESQL,
     DefaultId,
     DefaultJson,
     DefaultNow,
@@ -155,7 +174,13 @@ def own_indexes(table: Table) -> list[Index]:
             postgresql_where=c.broken_reason != null(),
             sqlite_where=c.broken_reason != null(),
         ).ddl_if(callable_=_partial),
+        Index("idx_service_scheduler_shown", collate(shown_name(table), "C")).ddl_if(dialect=POSTGRESQL),
     ]
+
+
+def shown_name(table: Table) -> ColumnElement[str]:
+    """What people call a row: its name, or its id where it has none."""
+    return func.coalesce(table.c.name, cast(table.c.schedule_id, String(36)))
 
 
 def _partial(ddl: Any, target: Any, bind: Any, tables: Any = None, state: Any = None, **kw: Any) -> bool:

@@ -29,7 +29,7 @@ TABLES = (
     "service_scheduler_owed",
 )
 ROOT = Path(__file__).resolve().parents[3]
-REVISIONS = ("parrot_0001", "parrot_0002", "parrot_0003", "parrot_0004")
+REVISIONS = ("parrot_0001", "parrot_0002", "parrot_0003", "parrot_0004", "parrot_0005")
 
 DESIGN_COLUMNS = [
     "schedule_id", "target_kind", "target_name", "target_id", "tenant", "prompt", "method_name", "schedule_type",
@@ -62,13 +62,17 @@ def structure(engine: Engine, schema: str | None = None) -> dict[str, Any]:
             ],
             "key": inspector.get_pk_constraint(table, schema=schema)["constrained_columns"],
             "indexes": sorted(
-                (i["name"], tuple(i["column_names"]), i["unique"], _default(_text(i.get("dialect_options"))))
+                (i["name"], tuple(i["column_names"]), i["unique"], _default(_text(i.get("dialect_options"))), _made(i))
                 for i in inspector.get_indexes(table, schema=schema)
             ),
         }
     with engine.connect() as connection:
         found["triggers"] = sorted(installed_triggers(connection, schema))
     return found
+
+
+def _made(index: Any) -> tuple[str | None, ...]:
+    return tuple(_default(expression) for expression in index.get("expressions", ()))
 
 
 def _text(options: Any) -> str:

@@ -325,3 +325,21 @@ def test_instants_as_sqlite_users_write_them(database: SqlDatabase) -> None:
     spelled = f"{at:%Y-%m-%d %H:%M:%S}.000000"
     assert rows == {"iso": spelled, "zone": spelled, "z": spelled, "prose": None}
     assert names(database, database.store()) == []
+
+
+def test_pages_go_on_across_rows_with_and_without_a_name(database: SqlDatabase) -> None:
+    """One order of what people see, whichever index each comes from."""
+    shown = [f"{first}-named" for first in "28b"]
+    for name in shown:
+        insert(database, name)
+    shown += [insert(database, f"unnamed{n}") for n in range(4)]
+    database.sql("UPDATE service_scheduler SET name = NULL WHERE name LIKE 'unnamed%'")
+    found: list[str] = []
+    after, store = "", database.store()
+    while True:
+        page = store.find(after=after, limit=2)
+        found += [one.name for one in page.items]
+        after = page.after
+        if not after:
+            break
+    assert found == sorted(shown)

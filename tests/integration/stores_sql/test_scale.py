@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.event import listen
 
 from celery_parrot.planning import plan
 from celery_parrot.protocols import Due
@@ -126,3 +127,19 @@ def test_an_edit_costs_one_row(crowd: SqlDatabase, store: SqlStore) -> None:
     store.due(crowd.now(), ("agent",), 500)
     assert len(store._scanner.cache) <= 1
     assert crowd.sql("SELECT count(*) FROM service_scheduler_change")[0][0] == 0
+
+
+@pytest.mark.parametrize("asked", [{}, {"after": "s54321"}, {"kind": "task", "after": "s54321"}])
+def test_a_page_is_a_range_of_the_index(crowd: SqlDatabase, store: SqlStore, asked: dict[str, Any]) -> None:
+    """In the order of names: nothing is sorted, and of two kinds every other row is passed over."""
+    statements: list[tuple[str, Any]] = []
+    engine = store._listing._db.engine
+    listen(engine, "before_cursor_execute", lambda _, __, sql, values, *___: statements.append((sql, values)))
+    assert len(store.find(**asked, limit=100).items) == 100
+    (made,) = [one for one in statements if "FROM service_scheduler " in one[0]]
+    with crowd.engine.connect() as connection:
+        found = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {made[0]}", made[1]).scalar_one()
+    every = list(nodes(found[0]["Plan"]))
+    assert not [node for node in every if node["Node Type"] in ("Sort", "Incremental Sort", "Seq Scan")], every
+    assert any(node.get("Index Name") == "idx_service_scheduler_shown" for node in every)
+    assert max(node["Actual Rows"] + node.get("Rows Removed by Filter", 0) for node in every) < 300
