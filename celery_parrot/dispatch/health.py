@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+STALLED = "stalled"
+"""A tick takes so long that the others take this beat for dead: its loop hangs in a call, or in code of the user's."""
+
 LOCK_UNAVAILABLE = "lock_unavailable"
 """The coordinator cannot be asked: due times stay due, nothing is sent uncoordinated."""
 
@@ -15,7 +18,7 @@ class Health:
     """A beat's state of health at one moment.
 
     :ivar status: ``ok``, ``starting``, ``lock_unavailable``, ``quiet`` (after a loss of the coordinator's memory),
-        ``unsteady`` (the coordinator's clock stepped) or ``broker_unavailable``.
+        ``unsteady`` (the coordinator's clock stepped), ``broker_unavailable`` or ``stalled``.
     :ivar since: monotonic stamp at which ``status`` began.
     :ivar last_tick: monotonic stamp of the last tick that came to its end.
     :ivar now: the coordinator's clock, None before the first reading. ``skew``: seconds our wall clock is ahead.

@@ -14,7 +14,7 @@ from celery_parrot.clock import Clock
 from celery_parrot.dispatch.committer import Committer, listen
 from celery_parrot.dispatch.deliveries import DeliveryDesk
 from celery_parrot.dispatch.errands import Errands
-from celery_parrot.dispatch.health import Health
+from celery_parrot.dispatch.health import STALLED, Health
 from celery_parrot.dispatch.ledgers import Ledgers, SharedLedger, row_ledgers
 from celery_parrot.dispatch.limits import refuse_unkept
 from celery_parrot.dispatch.mirror import PAGE
@@ -99,6 +99,7 @@ class Ticker:
         self._page = 0
         self._swept_at: datetime | None = None
         self._last_tick = clock.monotonic()
+        self._begun: float | None = None  # while a tick runs: since when
 
     # -- what people drive --
 
@@ -107,8 +108,14 @@ class Ticker:
 
         Never raises for an outage of coordinator, broker or store.
         """
-        begun = self._clock.monotonic()
+        begun = self._begun = self._clock.monotonic()
         self._events.emit(Event(events.TICK_STARTED, logging.DEBUG, "tick started"))
+        try:
+            return self._ticked(begun)
+        finally:
+            self._begun = None
+
+    def _ticked(self, begun: float) -> float:
         try:
             more = self._turn()
         except MemoryLost as lost:
@@ -138,7 +145,10 @@ class Ticker:
     def health(self) -> Health:
         """This beat's state, without asking anybody."""
         status, since, reason = self._watch.status
-        if status == "ok":
+        begun = self._begun  # read once: another thread ticks
+        if begun is not None and self._clock.monotonic() - begun > self._coordinator.timing.heartbeat:
+            status, since, reason = STALLED, begun, "a tick does not end"
+        elif status == "ok":
             if self._reading is None:
                 status = "starting"
             elif self._quiet():

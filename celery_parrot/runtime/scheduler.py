@@ -17,6 +17,7 @@ from celery_parrot.runtime.entries import Source
 from celery_parrot.runtime.entry_fields import CELERY_KEYS
 from celery_parrot.runtime.parrot import beat_of
 from celery_parrot.runtime.stopping import Shield
+from celery_parrot.runtime.watchdog import Watchdog
 from celery_parrot.runtime.wiring import Beat
 
 logger = logging.getLogger("celery_parrot")
@@ -44,6 +45,7 @@ class ParrotScheduler(Scheduler):
 
     max_interval = 1
     _beat: Beat | None = None
+    _watchdog: Watchdog | None = None
     _ticking = False
     _ready = False
     _next_at = 0.0
@@ -97,6 +99,9 @@ class ParrotScheduler(Scheduler):
         beat = self._beat
         if beat is None:
             return float(self.max_interval)
+        if self._watchdog is None:  # not before: `--detach` and `-B` make this object in another process or thread
+            self._watchdog = Watchdog(beat.ticker.health)
+            self._watchdog.start()
         self._ticking = True
         try:
             if self._next_at - beat.clock.monotonic() < _TOO_SHORT:
@@ -155,6 +160,8 @@ class ParrotScheduler(Scheduler):
         if self._ticking:
             return
         self._shield.remove()
+        if self._watchdog is not None:
+            self._watchdog.stop()
         beat, self._beat = self._beat, None
         if beat is not None:
             beat.close(CLOSE_WITHIN)

@@ -350,3 +350,21 @@ def test_closing_without_a_coordinator_is_quiet(rig: Rig) -> None:
     wire_of(out).out = True
     out.close()
     assert isinstance(out.events, RecordingEvents)
+
+
+def test_a_tick_that_does_not_end_is_stalled(rig: Rig) -> None:
+    """For as long as others take the beat for dead, and not a moment longer: seen from another thread meanwhile."""
+    beat = rig.beat("B1", every(5))
+    beat.tick()
+    seen: list[str] = []
+
+    def slowly() -> None:
+        for _ in range(2):
+            seen.append(beat.ticker.health().status)
+            rig.clock.advance(2)
+        seen.append(beat.ticker.health().status)
+
+    wire_of(beat).before("sweep", slowly)
+    beat.run(2)
+    assert seen == ["ok", "ok", "stalled"]
+    assert beat.ticker.health().status != "stalled"
