@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -71,7 +72,9 @@ class Listing:
             wanted.append(c.target_kind == kind)
         if text:
             words = [func.lower(shown), func.lower(c.target_name)]
-            wanted.append(or_(*[word.contains(text.lower(), autoescape=True) for word in words]))
+            # Lowered by the database, too: SQLite knows the letters of English only.
+            part = func.lower("%" + re.sub(r"([/%_])", r"/\1", text) + "%")
+            wanted.append(or_(*[word.like(part, escape="/") for word in words]))
         if state is not None:
             wanted.append(self._in_state(state))
         rows = self._in_order(wanted, after, max(limit, 0) + 1)
