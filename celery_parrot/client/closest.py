@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 
 from celery_parrot.errors import Unreachable
@@ -13,10 +14,10 @@ _SHORTEST = 2
 
 
 def closest_names(name: str, stores: Iterable[DefinitionStore]) -> tuple[str, ...]:
-    """Up to three. A slip of the pen leaves most of a name as it is: its beginnings are looked up in the stores' order
-    by name, which costs them next to nothing, and only if that leads nowhere they search for its parts."""
+    """Up to three. A slip of the pen leaves one half of a name as it is: its beginnings are looked up in the stores'
+    order by name, which costs them next to nothing, and only if that leads nowhere each searches once, for its end."""
     asked = list(stores)
-    return _like(name, _beginning(name, asked)) or _like(name, _containing(name, asked))
+    return _like(name, _beginning(name, asked)) or _like(name, _ending(name, asked))
 
 
 def _like(name: str, found: Iterable[str]) -> tuple[str, ...]:
@@ -34,14 +35,12 @@ def _beginning(name: str, stores: Iterable[DefinitionStore]) -> Iterator[str]:
             yield from (stored.name for stored in page.items if stored.name.startswith(start))
 
 
-def _containing(name: str, stores: Iterable[DefinitionStore]) -> Iterator[str]:
-    for store in stores:
-        for part in _parts(name):
-            try:
-                page = store.find(text=part, limit=_PER_PART)
-            except Unreachable:
-                break
-            yield from (stored.name for stored in page.items)
+def _ending(name: str, stores: Iterable[DefinitionStore]) -> Iterator[str]:
+    """A search may look at all names of a store, so there is one."""
+    end = name[len(name) // 2 :] if len(name) >= 2 * _SHORTEST else name
+    for store in stores if end else ():
+        with suppress(Unreachable):
+            yield from (stored.name for stored in store.find(text=end, limit=_PER_PART).items)
 
 
 def before(start: str) -> str:
@@ -52,10 +51,3 @@ def before(start: str) -> str:
 def _starts(name: str) -> list[str]:
     lengths = (len(name), len(name) - 1, len(name) * 3 // 4, len(name) // 2, len(name) // 3)
     return list(dict.fromkeys(name[:length] for length in lengths if length >= min(_SHORTEST, len(name)) and length))
-
-
-def _parts(name: str) -> list[str]:
-    third = max(len(name) // 3, _SHORTEST)
-    middle = max((len(name) - third) // 2, 0)
-    parts = (name, name[:third], name[middle : middle + third], name[-third:])
-    return list(dict.fromkeys(part for part in parts if len(part) >= min(_SHORTEST, len(name)) and part))

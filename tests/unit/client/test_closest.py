@@ -53,8 +53,11 @@ def test_a_slip_late_in_a_name_searches_nothing(typed: str, first: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "first"), [("orning report", "morning report"), ("MORNING REPORT", "morning report")]
 )
-def test_a_slip_at_the_start_is_found_by_its_parts(typed: str, first: str) -> None:
-    assert first in closest(typed, Listed(NAMES))
+def test_a_slip_at_the_start_is_found_by_its_end(typed: str, first: str) -> None:
+    """One search: that looks at all names of a store where few have the part."""
+    store = Listed(NAMES)
+    assert first in closest(typed, store)
+    assert store.asked.count("text") == 1
 
 
 def test_nothing_like_it_is_nothing() -> None:
