@@ -24,6 +24,13 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} … [cut]"
 
 
+def printable(text: str) -> str:
+    """A text that stays on its line: what would steer a terminal, or begin another line of a log, as its escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 class ParrotError(Exception):
     """Anything this library raises on purpose."""
 
@@ -54,7 +61,7 @@ class InvalidSchedule(ParrotError, ValueError):
 
     def __init__(self, field: str, value: object, reason: str) -> None:
         self.field, self.value, self.reason = field, value, reason
-        super().__init__(f"{field} = {_shown(value)}: {reason}")
+        super().__init__(f"{printable(shortened(field, _SHOWN))} = {_shown(value)}: {reason}")
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), (self.field, self.value, self.reason)

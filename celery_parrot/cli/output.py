@@ -11,6 +11,7 @@ from importlib.util import find_spec
 import click
 
 from celery_parrot.cli.lazy import Verb
+from celery_parrot.errors import printable
 from celery_parrot.model.plain import plain
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -58,7 +59,7 @@ def show(columns: Sequence[str], rows: Sequence[Sequence[object]], *, empty: str
     if not rows:
         click.echo(empty)
         return
-    cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     if sys.stdout.isatty() and find_spec("rich") is not None:
         _show_rich(columns, cells)
     else:

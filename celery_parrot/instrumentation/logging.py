@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 
+from celery_parrot.errors import printable
 from celery_parrot.model.events import Event
 
 LOGGER = "celery_parrot"
@@ -28,4 +29,4 @@ class LogEvents:
             return
         with contextlib.suppress(Exception):
             extra = {"event": event.name, "parrot": dict(event.fields)}
-            self._logger.log(event.level, "%s", event.text, extra=extra)
+            self._logger.log(event.level, "%s", printable(event.text), extra=extra)

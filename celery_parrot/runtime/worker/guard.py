@@ -19,7 +19,7 @@ from celery_parrot.model.secrets import mask
 from celery_parrot.protocols import Delivery, Lease, StartVerdict
 from celery_parrot.runtime import current
 from celery_parrot.runtime.worker import outcomes
-from celery_parrot.runtime.worker.headers import expires, outgoing, read_delivery, read_fire
+from celery_parrot.runtime.worker.headers import UNREADABLE, expires, outgoing, read_delivery, read_fire
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.worker.installed import Installed
@@ -83,7 +83,7 @@ class Guard:
             delivery = read_delivery(
                 header, worker=request.hostname or "", retries=request.retries or 0, eta=request.eta
             )
-        except (KeyError, ValueError, TypeError) as exc:
+        except UNREADABLE as exc:
             logger.error("a message's parrot header cannot be read, its task runs as any other: %r", exc)
             return
         delivery = replace(delivery, silent_after=self._installed.thresholds.silent_after(delivery.kind))

@@ -16,6 +16,9 @@ from celery_parrot.model.fire import FireKey, Origin
 from celery_parrot.protocols import Delivery, Progress
 from celery_parrot.runtime.current import CurrentFire
 
+UNREADABLE: Final = (KeyError, ValueError, TypeError, OverflowError)
+"""What :func:`read_delivery` raises for a header that no beat has written."""
+
 TOKEN: Final = "token"
 PUT_BACK: Final = "put_back"
 
@@ -44,18 +47,18 @@ def read_delivery(header: Mapping[str, Any], *, worker: str, retries: int, eta: 
 
     :param eta: the message's own ``eta``. A retry's deadline moves with it: what the fire was allowed to wait in the
         queue counts from there again; a retry that was to start at once has none.
-    :raises ValueError, KeyError, TypeError: the header is not one that a beat has written.
+    :raises UNREADABLE: the header is not one that a beat has written.
     """
     due_at = _instant(header["due_at"])
     deadline = _instant(header["deadline"]) if header.get("deadline") else None
     if deadline is not None and retries:
         start = _instant(eta) if eta else None
         deadline = start + max(deadline - due_at, timedelta(0)) if start is not None else None
-    key = FireKey(str(header["schedule_id"]), due_at, str(header.get("nonce") or ""))
+    key = FireKey(_text(header["schedule_id"]), due_at, _text(header.get("nonce") or ""))
     return Delivery(
         key=key,
-        name=str(header.get("name") or key.schedule_id),
-        kind=str(header.get("kind") or "task"),
+        name=_text(header.get("name") or key.schedule_id),
+        kind=_text(header.get("kind") or "task"),
         token=token or str(header.get(TOKEN) or ""),
         worker=worker,
         origin=Origin(header.get("origin") or Origin.SCHEDULE),
@@ -64,7 +67,7 @@ def read_delivery(header: Mapping[str, Any], *, worker: str, retries: int, eta: 
         put_back=bool(header.get(PUT_BACK)),
         deadline=deadline,
         limits=bool(header.get("limits")),
-        override=str(header.get("override") or ""),
+        override=_text(header.get("override") or ""),
     )
 
 
@@ -98,6 +101,12 @@ def outgoing(header: Mapping[str, Any], *, put_back: bool) -> dict[str, Any]:
     """The header for a further message of the same fire."""
     copy = {name: value for name, value in header.items() if name not in (TOKEN, PUT_BACK)}
     return copy | ({PUT_BACK: True} if put_back else {})
+
+
+def _text(value: object) -> str:
+    text = str(value)
+    text.encode()  # half a surrogate pair is text to Python only; UnicodeEncodeError is a ValueError
+    return text
 
 
 def _instant(value: object) -> datetime:

@@ -19,7 +19,7 @@ from celery_parrot.model.allowed import REASON
 from celery_parrot.model.fire import Status
 from celery_parrot.protocols import WORKER_LOST, Delivery, Lease, Outcome
 from celery_parrot.runtime.results import format_error, format_result, unwrapped
-from celery_parrot.runtime.worker.headers import TOKEN, expires, read_delivery
+from celery_parrot.runtime.worker.headers import TOKEN, UNREADABLE, expires, read_delivery
 
 if TYPE_CHECKING:
     from celery_parrot.runtime.worker.installed import Installed
@@ -166,7 +166,7 @@ class Parent:
                 eta=headers.get("eta"),
                 token=str(header.get(TOKEN) or ""),
             )
-        except (KeyError, ValueError, TypeError) as exc:
+        except UNREADABLE as exc:
             logger.warning("a message's parrot header cannot be read, its outcome is not recorded: %r", exc)
             return None
 
