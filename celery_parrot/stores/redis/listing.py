@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -41,29 +41,49 @@ class Listing:
         """See the protocol."""
         words = text.lower() if text else ""
         found: list[tuple[str, Stored]] = []  # with the name it is ordered by
-        narrow = state is not None or bool(words)
-        more_about: dict[str, Any] = {} if kind is None else {"kind": kind}
-        count = CHUNK if narrow else min(max(limit, 0) + 1, CHUNK)
-        if _PLAIN.fullmatch(words):  # the server leaves out most of what does not match; the rest is judged here
-            more_about["text"], count = words, _SEARCHED
-        if state in (State.PAUSED, State.DISABLED):
-            more_about["waits"], count = True, _SEARCHED
-        cursor, more = after, True
-        while more and len(found) <= max(limit, 0):
-            now, replies = self._scripts.one("look", {"after": cursor, "count": count, **more_about})
-            more = len(replies) == count
+        narrow = kind is not None or state is not None or bool(words)
+        for now, replies in self._candidates(kind, state, words, after, max(limit, 0) + 1):
             for reply in replies:
-                if not reply:
-                    continue
-                cursor = reply[4].decode()
-                if not reply[1] or ((narrow or kind is not None) and not _may_match(reply[1], cursor, kind, words)):
+                name = reply[4].decode()
+                if not reply[1] or (narrow and not _may_match(reply[1], name, kind, words)):
                     continue
                 row = self._row(reply)
                 if row is not None and _wanted(row, stored := _stored(row, now), kind, state, words):
-                    found.append((cursor, stored))
+                    found.append((name, stored))
+            if len(found) > max(limit, 0):
+                break
         shown = found[: max(limit, 0)]
         after = shown[-1][0] if shown and len(found) > len(shown) else ""
         return Page(items=tuple(stored for _, stored in shown), after=after)
+
+    def _candidates(
+        self, kind: str | None, state: State | None, words: str, after: str, enough: int
+    ) -> Iterator[tuple[datetime, Sequence[Any]]]:
+        """What may match, chunk by chunk in the order of names; the server leaves out what it can tell does not."""
+        asked: dict[str, Any] = {} if kind is None else {"kind": kind}
+        if _PLAIN.fullmatch(words):
+            asked["text"] = words
+        if state in (State.PAUSED, State.DISABLED):
+            asked["waits"] = True
+        if {"text", "waits"} & asked.keys():
+            yield from self._searched(asked, after, min(enough, CHUNK))
+            return
+        count = min(enough, CHUNK) if state is None and not words else CHUNK
+        more = True
+        while more:
+            now, replies = self._scripts.one("look", {"after": after, "count": count, **asked})
+            yield now, [reply for reply in replies if reply]
+            more = len(replies) == count
+            after = replies[-1][4].decode() if more else ""
+
+    def _searched(self, asked: dict[str, Any], after: str, most: int) -> Iterator[tuple[datetime, Sequence[Any]]]:
+        more = True
+        while more:
+            where = {"after": after, "count": _SEARCHED, "most": most}
+            now, (last, replies) = self._scripts.one("search", {**where, **asked})
+            yield now, replies
+            after = last.decode()
+            more = bool(after)
 
     def fires(self, schedule_id: str, limit: int, before: datetime | None) -> list[FireRecord]:
         """See the protocol."""

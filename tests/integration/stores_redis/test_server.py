@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from celery_parrot.model.plan import Verdict
 from celery_parrot.model.state import Beat
 from celery_parrot.planning import plan
 from celery_parrot.protocols import Drop, Hold, Mark, Memory, Registration
-from celery_parrot.protocols.editing import Change
+from celery_parrot.protocols.editing import Change, State
 from celery_parrot.stores.redis import COMMANDS as STORE_COMMANDS
 from celery_parrot.testing.conformance.schedule_store import EVERY, StoreScene, make
 from tests.integration.stores_redis.server import NAME, StoreServer
@@ -77,6 +78,22 @@ def test_a_search_is_told_what_matches_only(scene: StoreScene, server: StoreServ
     store, _, calls = server.counted()
     page = store.find(text="zzz", limit=10)
     assert ([one.name for one in page.items], page.after, len(calls)) == (["ZZZ"], "", 2)
+
+
+def test_a_search_finds_what_other_clients_wrote(scene: StoreScene, server: StoreServer) -> None:
+    """Whatever order and spacing their JSON has: the first thing called target need not be it."""
+    made = scene.add("theirs", "ours", kwargs={"a": 1, "target": "nested"})[0]
+    key = server.key("jobs")
+    body = json.loads(server.redis.hget(key, made.schedule_id))
+    changed = {"kwargs": body["kwargs"], **body, "target": "deep.Task", "enabled": False, "version": 2}
+    text = json.dumps(changed, separators=(",", ":")).replace(':false,"options"', ' : false,"options"')
+    server.redis.hset(key, made.schedule_id, text)
+    assert [one.name for one in scene.s.find(text="DEEP.t").items] == ["theirs"]
+    assert [one.name for one in scene.s.find(text="nested").items] == []
+    assert [one.name for one in scene.s.find(state=State.PAUSED).items] == ["theirs"]
+    scene.s.hold([one.schedule_id for one in scene.s.find(text="our").items], by="person", note="")
+    assert [one.name for one in scene.s.find(state=State.PAUSED, text="t", limit=1).items] == ["ours"]
+    assert [one.name for one in scene.s.find(state=State.PAUSED, after="ours").items] == ["theirs"]
 
 
 def test_a_busy_tick_is_two(scene: StoreScene, server: StoreServer) -> None:

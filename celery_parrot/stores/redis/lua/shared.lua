@@ -23,6 +23,19 @@ local function id_of(name)
   return found[1] and found[1]:sub(#name + 2)
 end
 
+-- Members after this name, of one kind or of all.
+local function page(kind, after, count)
+  local first = after == '' and '-' or '(' .. after .. '\1'
+  return redis.call('ZRANGEBYLEX', K(kind and 'names:' .. kind or 'names'), first, '+', 'LIMIT', 0, count)
+end
+
+-- A definition with what is known of it.
+local function told(id, raw, name)
+  local entries = try('fires:' .. id, '', 'HLEN', K('fires:' .. id)) or 0
+  local state = try('state:' .. id, '', 'HGETALL', K('state:' .. id)) or {}
+  return { id, raw, entries, state, name }
+end
+
 local function wake()
   redis.call('PUBLISH', K('wake'), '1')
 end
