@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from celery_parrot.errors import printable
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
@@ -47,7 +49,8 @@ class Story:
     closing: str = ""
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence, *(f"  {step.text}" for step in self.steps), self.closing]).rstrip()
+        lines = [self.sentence, *(f"  {step.text}" for step in self.steps), self.closing]
+        return "\n".join(printable(line) for line in lines).rstrip()
 
     def to_json(self) -> Mapping[str, Any]:
         """As JSON has it: instants in ISO 8601."""

@@ -10,6 +10,7 @@ import click
 
 from celery_parrot.cli.asking import confirmed, yes_option
 from celery_parrot.cli.output import show_json, verb
+from celery_parrot.errors import printable
 
 if TYPE_CHECKING:
     from celery_parrot.client import Schedules, Step
@@ -88,13 +89,13 @@ def _show(step: Step) -> None:
     sign, colour = _SIGNS[step.action.value]
     refused = f": {step.error}" if step.error else ""
     store = f" ({step.store})" if step.store else ""
-    click.echo(click.style(f"{sign} {step.name}{store}{refused}", fg=colour))
+    click.echo(click.style(printable(f"{sign} {step.name}{store}{refused}"), fg=colour))
     for name, (before, after) in step.changes.items():
         old, new = (_brief(without_secrets(name, value)) for value in (before, after))
         if old == new and before != after:
             new += " (what is not shown here changes)"
         value = new if step.action.value == "create" else f"{old} -> {new}"
-        click.echo(f"    {name}: {value}")
+        click.echo(printable(f"    {name}: {value}"))
 
 
 def _brief(value: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from celery_parrot.cli.output import show_json, verb
+from celery_parrot.errors import printable
 
 _COLOURS = {"ok": "green", "warning": "yellow", "error": "red"}
 
@@ -41,4 +42,4 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
 
 
 def _show(level: str, check: str, text: str) -> None:
-    click.echo(f"{click.style(level.ljust(7), fg=_COLOURS[level])}  {check.ljust(9)}  {text}")
+    click.echo(f"{click.style(level.ljust(7), fg=_COLOURS[level])}  {check.ljust(9)}  {printable(text)}")

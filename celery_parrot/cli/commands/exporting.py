@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from celery_parrot.cli.output import verb
+from celery_parrot.errors import printable
 
 if TYPE_CHECKING:
     from celery_parrot.client import Schedules, ScheduleView
@@ -43,10 +44,11 @@ def export(ctx: click.Context, store: str | None, kind: str | None, output: str 
             for piece in write(documents):
                 file.write(piece + "\n")
     for sentence in unread:
-        click.echo(f"Left out: {sentence}", err=True)
+        click.echo(printable(f"Left out: {sentence}"), err=True)
     if held:
+        names = printable(", ".join(held))
         click.echo(
-            f"Paused or disabled here, which is no part of it: {', '.join(held)}. Created elsewhere they would run, "
+            f"Paused or disabled here, which is no part of it: {names}. Created elsewhere they would run, "
             "unless they say enabled: false.",
             err=True,
         )

@@ -12,6 +12,7 @@ import click
 from celery_parrot.cli.commands.listing import HELD
 from celery_parrot.cli.completion import schedule_names
 from celery_parrot.cli.output import aligned, clock_time, distance, instant, show_json, verb
+from celery_parrot.errors import printable
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -49,7 +50,6 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
         document = {}
     document = {key: without_secrets(key, value) for key, value in document.items()}
     lines: list[tuple[str, object]] = [
-        (view.name, f"{_state(view)} · {view.store} store · version {view.version}"),
         ("when", description or f"cannot be computed: {view.broken_reason}"),
         ("target", view.target),
         *((key, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
@@ -59,14 +59,16 @@ def show_(ctx: click.Context, name: str, as_json: bool) -> None:
         *_history(view, zone, now),
         ("id", view.schedule_id),
     ]  # fmt: skip
-    for line in aligned(["", ""], [(key, str(value)) for key, value in lines if value not in (None, "")])[1:]:
+    head = (printable(view.name), f"{_state(view)} · {view.store} store · version {view.version}")
+    rest = [(key, printable(str(value))) for key, value in lines if value not in (None, "")]
+    for line in aligned(["", ""], [head, *rest])[1:]:
         click.echo(line)
 
 
 def _state(view: ScheduleView) -> str:
     state = view.state.value
     return click.style(state, fg={"active": "green", "paused": "yellow"}.get(state, "red")) + (
-        f" ({view.note})" if view.note else ""
+        f" ({printable(view.note)})" if view.note else ""
     )
 
 
