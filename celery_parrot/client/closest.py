@@ -40,7 +40,7 @@ def _ending(name: str, stores: Iterable[DefinitionStore]) -> Iterator[str]:
     end = name[len(name) // 2 :] if len(name) >= 2 * _SHORTEST else name
     for store in stores if end else ():
         with suppress(Unreachable):
-            yield from (stored.name for stored in store.find(text=end, limit=_PER_PART).items)
+            yield from store.names_with(end, _PER_PART)
 
 
 def before(start: str) -> str:

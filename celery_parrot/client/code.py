@@ -98,6 +98,10 @@ class CodeDefinitions:
         page = tuple(items[:limit])
         return Page(items=page, after=page[-1].name if page and len(items) > limit else "")
 
+    def names_with(self, text: str, limit: int) -> Sequence[str]:
+        """See the protocol."""
+        return [one.name for one in self._code.schedules if text.lower() in one.name.lower()][:limit]
+
     def fires(self, schedule_id: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
         """See the protocol."""
         return self._ask(lambda: self._coordinator.fires(schedule_id, limit=limit, before=before))

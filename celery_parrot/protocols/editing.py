@@ -120,6 +120,10 @@ class DefinitionStore(Protocol):
         """By name, ascending; ``text`` is part of a name or target. Broken ones included."""
         ...
 
+    def names_with(self, text: str, limit: int) -> Sequence[str]:
+        """Some names that contain ``text``, in any case and order. Cheaper than to find their schedules."""
+        ...
+
     def fires(self, schedule_id: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
         """History, newest first, of a schedule that may be deleted already."""
         ...

@@ -85,6 +85,19 @@ class Listing:
             after = last.decode()
             more = bool(after)
 
+    def names_with(self, text: str, limit: int) -> list[str]:
+        """See the protocol. The server knows lower case of ASCII only."""
+        words = text.lower()
+        asked = {"text": words if words.isascii() else "", "count": _SEARCHED}
+        found: list[str] = []
+        after, more = "", True
+        while more and len(found) < limit:
+            _, (last, some) = self._scripts.one("names", {"after": after, **asked})
+            found += [name for one in some if words in (name := one.decode()).lower()]
+            after = last.decode()
+            more = bool(after)
+        return found[:limit]
+
     def fires(self, schedule_id: str, limit: int, before: datetime | None) -> list[FireRecord]:
         """See the protocol."""
         payload: dict[str, Any] = {"id": schedule_id, "limit": max(limit, 0)}

@@ -121,6 +121,10 @@ class RedisStore:
         """See the protocol."""
         return self._listing.find(kind, state, text, after, limit)
 
+    def names_with(self, text: str, limit: int) -> Sequence[str]:
+        """See the protocol."""
+        return self._listing.names_with(text, limit)
+
     def fires(self, schedule_id: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
         """See the protocol."""
         return self._listing.fires(schedule_id, limit, before)

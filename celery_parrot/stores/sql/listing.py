@@ -81,6 +81,12 @@ class Listing:
         items = tuple(self._stored(row) for row in rows[: max(limit, 0)])
         return Page(items=items, after=items[-1].name if items and len(rows) > limit else "")
 
+    def names_with(self, text: str, limit: int) -> list[str]:
+        """See the protocol."""
+        shown = shown_name(self._db.schedules)
+        query = select(shown).where(func.lower(shown).contains(text.lower(), autoescape=True)).limit(limit)
+        return self._db.read(lambda connection: list(connection.execute(query).scalars()))
+
     def _in_order(self, wanted: Sequence[ColumnElement[bool]], after: str, limit: int) -> list[Mapping[str, Any]]:
         """By the name shown, as an index has them. Only PostgreSQL has one of names and ids together: elsewhere the
         first of those with a name and the first of those without are put in order."""

@@ -198,6 +198,10 @@ class SqlStore:
         """See the protocol."""
         return self._listing.find(kind, state, text, after, limit)
 
+    def names_with(self, text: str, limit: int) -> Sequence[str]:
+        """See the protocol."""
+        return self._listing.names_with(text, limit)
+
     def fires(self, schedule_id: str, *, limit: int = 100, before: datetime | None = None) -> Sequence[FireRecord]:
         """See the protocol."""
         return self._history.fires(schedule_id, limit, before)

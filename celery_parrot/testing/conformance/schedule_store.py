@@ -507,6 +507,15 @@ class EditSide(_Base):
         assert names(state=State.PAUSED) == ["off"]
         assert names(state=State.COMPLETED) == []
 
+    def test_names_that_contain_a_text(self, scene: StoreScene) -> None:
+        """Names only, whatever their case; a percent sign is one; no more than asked for."""
+        scene.add("Mail 100%", "mail", target="send.report")
+        scene.add("off", enabled=False)
+        assert sorted(scene.s.names_with("MAIL", 10)) == ["Mail 100%", "mail"]
+        assert len(scene.s.names_with("mail", 1)) == 1
+        assert list(scene.s.names_with("0%", 10)) == ["Mail 100%"]
+        assert list(scene.s.names_with("report", 10)) == []
+
     def test_history_is_read_backwards_in_pages(self, scene: StoreScene) -> None:
         """Newest first, strictly before the last seen."""
         made = scene.add("a")[0]

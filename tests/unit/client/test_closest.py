@@ -17,12 +17,17 @@ class Listed:
     """A store that only lists, by name; says what it was asked."""
 
     def __init__(self, names: list[str]) -> None:
-        self.names, self.asked = names, list[str]()
+        self.all, self.asked = names, list[str]()
 
     def find(self, *, text: str | None = None, after: str = "", limit: int = 100, **_: Any) -> Page:
-        self.asked.append("after" if text is None else "text")
-        found = [name for name in self.names if name > after and (text or "").lower() in name.lower()][:limit]
+        assert text is None
+        self.asked.append("after")
+        found = [name for name in self.all if name > after][:limit]
         return Page(items=tuple(cast(Any, _Named(name)) for name in found))
+
+    def names_with(self, text: str, limit: int) -> list[str]:
+        self.asked.append("text")
+        return [name for name in self.all if text.lower() in name.lower()][:limit]
 
 
 class _Named:
@@ -31,8 +36,10 @@ class _Named:
 
 
 class Away:
-    def find(self, **_: Any) -> Page:
+    def find(self, *_: Any, **__: Any) -> Page:
         raise Unreachable("nobody answers")
+
+    names_with = find
 
 
 def closest(name: str, *stores: Any) -> tuple[str, ...]:
