@@ -30,3 +30,10 @@ def test_a_handler_that_raises_stops_nothing() -> None:
         LogEvents().emit(Event(FIRE_SENT, logging.ERROR, "sent"))
     finally:
         logger.removeHandler(bad)
+
+
+def test_a_name_begins_no_line_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """Nor does it steer the terminal of whoever follows the log."""
+    caplog.set_level(logging.INFO, "celery_parrot")
+    LogEvents().emit(Event(FIRE_SENT, logging.INFO, "night\n[CRITICAL] all is lost\x1b[2J: sent"))
+    assert caplog.records[0].getMessage() == r"night\n[CRITICAL] all is lost\x1b[2J: sent"
