@@ -19,6 +19,7 @@ _STATES: Final = {Status.RUNNING: "running", Status.WAITING: "waiting", Status.P
 class InLine:
     """A fire that holds a limit or stands in line for it.
 
+    :ivar task_id: of its newest message, under which Celery knows it; of one that is not sent yet, what it will be.
     :ivar state: ``running``, ``queued`` (holds it, no worker has started it yet), ``waiting to be sent``
         (holds it, and no beat has sent it yet) or ``waiting``.
     :ivar since: from when on it holds it, or waits, UTC. ``until``: of one that waits, when it gives up; None: never.
@@ -34,6 +35,7 @@ class InLine:
     until: datetime | None = None
     worker: str = ""
     attempt: int = 1
+    task_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ class Groups:
             until=until,
             worker=fire.worker if fire.status is Status.RUNNING else "",
             attempt=fire.attempt,
+            task_id=self._namespace.task_id(fire.key, fire.sent_as),
         )
 
 

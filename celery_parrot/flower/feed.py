@@ -15,6 +15,8 @@ KEPT: Final = 10_000
 """Fires that are remembered; the oldest go first."""
 BACKLOG: Final = 1000
 """Changes that wait for one subscriber; one that has more to take is dropped."""
+CAUGHT_UP: Final = 500
+"""Fires that one who comes back is told of at most: the latest. There is room for what comes meanwhile."""
 
 Record = Mapping[str, Any]
 
@@ -120,7 +122,8 @@ class Feed:
     def subscribe(self, wake: Callable[[], object], since: str = "") -> Subscription:
         """Be told of changes from now on.
 
-        :param since: the mark of the last change that was taken, to begin behind it.
+        :param since: the mark of the last change that was taken, to begin behind it; of a long time ago: with the
+            latest ones.
         """
         subscription = Subscription(wake)
         with self._lock:
@@ -145,14 +148,14 @@ class Feed:
         if epoch != self._epoch or not number.isdecimal():
             return []
         changed = [record for record in self._records.values() if record["change"] > int(number)]
-        return sorted(changed, key=lambda record: int(record["change"]))[-BACKLOG:]
+        return sorted(changed, key=lambda record: int(record["change"]))[-CAUGHT_UP:]
 
     def _mark(self, record: Mapping[str, Any]) -> str:
         return f"{self._epoch}-{record['change']}"
 
 
 def _shown(record: Mapping[str, Any]) -> Record:
-    return {key: value for key, value in record.items() if key not in ("seen", "change")}
+    return {key: value for key, value in record.items() if key not in ("seen", "change", "sent_as")}
 
 
 def _matches(record: Mapping[str, Any], kind: str | None, status: str | None, text: str | None) -> bool:

@@ -37,7 +37,7 @@ _ENDED: Final = 4
 _RANK: Final = {Status.PENDING: 0, Status.WAITING: 1, Status.SENT: 2, Status.RUNNING: 3}
 
 _EMPTY: Final[dict[str, Any]] = {
-    "fire_id": "", "task_id": "", "status": str(Status.PENDING), "reason": "", "attempt": 1,
+    "fire_id": "", "task_id": "", "status": str(Status.PENDING), "reason": "", "attempt": 1, "sent_as": 1,
     **dict.fromkeys(FIELDS), **dict.fromkeys(_STAMPS),
 }  # fmt: skip
 
@@ -57,6 +57,10 @@ def folded(known: Mapping[str, Any] | None, event: Mapping[str, Any]) -> dict[st
     record = {**(known or _EMPTY), "fire_id": event["fire_id"]}
     attempt = event.get("attempt")
     attempt = attempt if isinstance(attempt, int) and attempt > 0 else record["attempt"]
+    if name == events.FIRE_SENT:
+        record["sent_as"] = max(attempt, record["sent_as"])
+    # As model.fire.Namespace.task_id: a retry or redelivery is an attempt of the same message, and so of the same task.
+    record["task_id"] = record["fire_id"] if record["sent_as"] == 1 else f"{record['fire_id']}:{record['sent_as']}"
     if attempt < record["attempt"]:
         return record
     goes_on = attempt > record["attempt"] or known is None or _rank(status) > _rank(_status(record["status"], status))
@@ -67,9 +71,7 @@ def folded(known: Mapping[str, Any] | None, event: Mapping[str, Any]) -> dict[st
         record[stamp] = record[stamp] or _instant(event.get("timestamp"))
     if goes_on:
         record |= {"status": str(status), "reason": _plain(event.get("reason"), "")}
-    # As model.fire.Namespace.task_id: the id under which Flower knows the task.
-    task_id = record["fire_id"] if attempt == 1 else f"{record['fire_id']}:{attempt}"
-    return record | {"attempt": attempt, "task_id": task_id}
+    return record | {"attempt": attempt}
 
 
 def _rank(status: Status) -> int:

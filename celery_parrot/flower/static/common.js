@@ -27,14 +27,14 @@ export function scheduleUrl(id) {
   return `${page.parrot}/schedules/${id === 'new' ? '%6Eew' : encodeURIComponent(id)}`; // new is the empty form
 }
 
-/** Flower's page of a task: the id of a fire is the id of its first attempt. */
+/** Flower's page of a task: the id of a fire is that of the task that was sent for it first. */
 export function taskUrl(id) {
   return `${page.parrot.slice(0, -'/parrot'.length)}/task/${encodeURIComponent(id)}`;
 }
 
-/** A link to Flower's page of a fire. */
-export function taskLink(fireId, text = fireId.slice(0, 8)) {
-  return el('a', { href: taskUrl(fireId), class: 'parrot-id', title: `Task ${fireId}` }, text);
+/** A link to Flower's page of a task: its id, or that of a fire. */
+export function taskLink(id, text = id.slice(0, 8)) {
+  return el('a', { href: taskUrl(id), class: 'parrot-id', title: `Task ${id}` }, text);
 }
 
 /** What the API refused: `status`, `type`, `message`, and the further members of its error in `details`. */

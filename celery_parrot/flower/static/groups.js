@@ -57,18 +57,13 @@ function holderOf(group, one) {
     when(one.since, { relative: true }),
     one.worker || '—',
     one.kind,
-    taskOf(one),
+    taskLink(one.task_id, one.fire_id.slice(0, 8)),
     control,
   ]); // prettier-ignore
 }
 
 function waiterOf(one, index) {
-  return row(LINE, [scheduleLink(one), index + 1, when(one.since, { relative: true }), when(one.until, { relative: true, missing: 'never' }), one.kind, taskOf(one)]);
-}
-
-/** Flower knows each attempt as a task of its own. */
-function taskOf(one) {
-  return taskLink(one.attempt > 1 ? `${one.fire_id}:${one.attempt}` : one.fire_id, one.fire_id.slice(0, 8));
+  return row(LINE, [scheduleLink(one), index + 1, when(one.since, { relative: true }), when(one.until, { relative: true, missing: 'never' }), one.kind, taskLink(one.task_id, one.fire_id.slice(0, 8))]);
 }
 
 async function release(group, one) {

@@ -58,6 +58,9 @@ def test_a_group_shows_its_holder_and_the_line_behind_it(scene: Scene, groups: G
     (held,) = groups.all()[0].holders
     assert (held.state, held.worker, held.fire_id) == ("running", "w1", scene.record(1).fire_id)
     assert held.since is not None
+    assert scene.start(1, "t2", retries=1).verdict is StartVerdict.RUN
+    (held,) = groups.all()[0].holders
+    assert (held.attempt, held.task_id) == (2, held.fire_id), "a retry keeps the task that was sent"
 
 
 def test_nobody_holds_anything(groups: Groups) -> None:
