@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from celery_parrot.client import ScheduleView
 from celery_parrot.clock import Clock
 from celery_parrot.flower.counting import CELL, Counts, Span, at_most, counts_of
+from celery_parrot.model.secrets import mask
 from celery_parrot.protocols import State
 from celery_parrot.triggers import Trigger
 
@@ -218,8 +219,8 @@ class Timeline:
         try:
             self._pages(tally)
         except Exception as exc:
-            logger.warning("the timeline could not be counted: %s", exc)
-            failed = str(exc) or type(exc).__name__
+            failed = mask(str(exc)) or type(exc).__name__
+            logger.warning("the timeline could not be counted: %s", failed)
         with self._lock:
             tally.failed, tally.complete = failed, not failed
             self._lasts_until = self._clock.monotonic() + (TRIED_AGAIN if failed else KEPT)

@@ -195,12 +195,12 @@ class TestTimeline:
 
     def test_a_store_out_of_reach(self) -> None:
         """The count says why it ended, and is begun anew a little later."""
-        client, clock = Client([view("a")], Unreachable("no answer")), FakeClock(NOW)
+        client, clock = Client([view("a")], Unreachable("redis://:hunter2@cache/0: no answer")), FakeClock(NOW)
         timeline = Timeline(lambda: client, clock)
         client.let.release(2)
         wait_until(lambda: timeline.snapshot().failed, "the failure")
         failed = timeline.snapshot()
-        assert (failed.failed, failed.complete, failed.counted) == ("no answer", False, 1)
+        assert (failed.failed, failed.complete, failed.counted) == ("redis://:**@cache/0: no answer", False, 1)
         client.pages[1] = [view("b")]
         client.let.release(2)
         assert timeline.snapshot().failed
