@@ -102,11 +102,9 @@ class Operation:
     @property
     def statuses(self) -> tuple[int, ...]:
         """Of all errors that it may answer."""
-        found = {401, 503, *self.refusals}
+        found = {400, 401, 413, 422, 503, *self.refusals}  # a body or a parameter too many is refused everywhere
         if self.method != "GET":
             found |= {403}
         if self.body is not None:
-            found |= {400, 413, 415, 422}
-        if self.parameters or self.versioned:
-            found |= {400, 422}
+            found |= {415}
         return tuple(sorted(found))

@@ -60,6 +60,14 @@ def test_an_operation_names_what_its_path_has(operation: Operation) -> None:
     assert served.handler_class is not NothingThere
 
 
+def test_every_operation_documents_what_all_of_them_refuse() -> None:
+    """A parameter or a body that it does not take, a stranger, a server that is away; and whoever may not write."""
+    for path in document(ALL)["paths"].values():
+        for method, one in path.items():
+            wanted = {"400", "401", "413", "422", "503"} | (set() if method == "get" else {"403"})
+            assert wanted <= one["responses"].keys(), one["operationId"]
+
+
 def test_a_new_schedule_is_what_the_client_says_it_is() -> None:
     schema = schedule_schema()
     assert {**schema["properties"], "schedule_id": NEW_SCHEDULE["properties"]["schedule_id"]} == NEW_SCHEDULE[
