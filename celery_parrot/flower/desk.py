@@ -41,6 +41,7 @@ class Desk:
     """One per Flower application. Making it opens nothing.
 
     :ivar app: the Celery app. :ivar feed: the fires that were heard of. :ivar backfills: those asked for here.
+    :ivar timeline: the due times of the next 24 hours; asking it never waits.
     :ivar shown: the metrics, None where the settings cannot work.
     :ivar patience: seconds that a request waits for an answer of store or coordinator.
     """
@@ -48,6 +49,7 @@ class Desk:
     def __init__(self, app: Celery, clock: Clock, *, patience: float = PATIENCE) -> None:
         self.app, self.clock = app, clock
         self.backfills = Backfills(clock)
+        self.timeline = Timeline(lambda: self.client, clock)
         self.shown: Shown | None = None
         self.patience = patience
         self._lock = threading.Lock()
@@ -78,11 +80,6 @@ class Desk:
                 self._client = of_app(self.app, self.clock)
             return self._client
 
-    @cached_property
-    def timeline(self) -> Timeline:
-        """The due times of the next 24 hours. Asking it never waits."""
-        return Timeline(lambda: self.client, self.clock)
-
     def hear(self, event: Mapping[str, Any]) -> None:
         """Take note of a Celery event. Called in the thread of Flower's receiver."""
         self.feed.hear(event)
@@ -98,8 +95,8 @@ class Desk:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.patience)
         except TimeoutError:
-            if future.done() and not future.cancelled():  # the function's own
-                raise
+            if future.done() and not future.cancelled() and isinstance(future.exception(), TimeoutError):
+                raise  # the function's own
             raise Unreachable(f"there was no answer within {self.patience:g} s") from None
 
     def close(self) -> None:
