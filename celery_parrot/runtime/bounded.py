@@ -82,13 +82,17 @@ def bounded_redis(channel: Any, budget: Budget) -> Any:
 
 
 def _bounded(connection: Any, budget: Budget) -> Any:
-    def send_packed_command(self: Any, *args: Any, **kwargs: Any) -> Any:
-        left = budget.left()
-        if left <= 0:
-            raise TimeoutError("the broker did not answer in time")
-        if self._sock is not None:
-            self._sock.settimeout(min(left, STEP))
-        return connection.send_packed_command(self, *args, **kwargs)
+    def send_packed_command(self: Any, command: Any, check_health: bool = True) -> None:
+        # Part by part: the timeout of a socket begins anew with each, and a batch has hundreds.
+        for part in [command] if isinstance(command, str) else command:
+            left = budget.left()
+            if left <= 0:
+                self.disconnect()  # what is half written is of no use to anybody
+                raise TimeoutError("the broker did not answer in time")
+            if self._sock is not None:
+                self._sock.settimeout(min(left, STEP))
+            connection.send_packed_command(self, [part], check_health=check_health)
+            check_health = False  # a question in the middle of a command
 
     def read_response(self: Any, *args: Any, **kwargs: Any) -> Any:
         # A batch is written at once and answered one by one.
@@ -112,13 +116,18 @@ class Answering:
 
     _pipeline: Any = None
     answers: tuple[Any, ...] = ()  #: in the order of the commands, an exception for one that was refused
+    weight = 0  #: characters of the messages that wait in the present batch
 
     def create_publish_batch(self, max_size: int) -> Any:
         """kombu's batch, whose commands harm each other no more."""
         batch = super().create_publish_batch(max_size)  # type: ignore[misc]
         pipeline = self._pipeline = batch.pipeline
-        self.answers = ()
-        execute = pipeline.execute
+        self.answers, self.weight = (), 0
+        add, execute = batch.add, pipeline.execute
+
+        def weighed(name: str, *args: Any) -> None:
+            self.weight += sum(len(arg) for arg in args if isinstance(arg, str))
+            add(name, *args)
 
         def answered() -> Any:
             self.answers = ()
@@ -126,7 +135,7 @@ class Answering:
             self.answers = tuple(found)
             return found
 
-        pipeline.execute = answered
+        batch.add, pipeline.execute = weighed, answered
         return batch
 
     @property

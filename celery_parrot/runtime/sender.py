@@ -27,6 +27,10 @@ _NOT_OURS = frozenset({"task_id", "producer", "publisher", "connection", "retry"
 _TOGETHER = 100
 """Messages of one batch: all of them are in doubt if the broker is lost before it has answered."""
 
+_HEAVY = 2**18
+"""Characters of messages with which a batch is full: more might never get through within the time a publish may take,
+and what did get through would be sent again with each try."""
+
 _SENT = SendResult(SendStatus.SENT)
 _NOT_TRIED = SendResult(SendStatus.NOT_TRIED)
 
@@ -70,7 +74,7 @@ class CelerySender:
         self._broker.close()
 
     def _next(self, messages: Sequence[Message]) -> tuple[list[SendResult], bool]:
-        """The results of the first of these, or of all as one batch, and whether to go on."""
+        """The results of the first of these, or of as many as make one batch, and whether to go on."""
         try:
             producer = self._broker.producer()
         except BrokerDown as exc:
@@ -130,6 +134,8 @@ class CelerySender:
                     else:
                         results.append(_SENT)
                         commands.append(first if channel.buffered > first else -1)
+                    if channel.weight >= _HEAVY:
+                        break
                 batch.flush()
         except _Nothing:
             return [_NOT_TRIED if result is _SENT else result for result in results], False

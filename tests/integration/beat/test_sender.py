@@ -154,6 +154,23 @@ def test_only_what_was_flushed_is_sent_and_the_rest_not_tried(
     sending.sender.close()
 
 
+def test_heavy_messages_are_not_all_in_doubt_together(
+    make_proxy: Callable[..., TcpProxy], redis_url: str, queue_prefix: str, mailbox: Callable[[str], Mailbox]
+) -> None:
+    """A hundred of them might never get through in time, and those that did would be there again with each try."""
+    parts = urlsplit(redis_url)
+    sending = Sending(redis_url, make_proxy(parts.hostname, parts.port), f"{queue_prefix}heavy")
+    sending.send("warm-up")
+    sending.proxy.stall("replies")
+    messages = [Message(task="t", task_id=f"m{number}", args=("x" * 100_000,)) for number in range(100)]
+    results = sending.sender.send(messages, monotonic() + 60)
+    assert [str(result.status) for result in results] == ["failed"] * 2 + ["not_tried"] * 98
+    sending.proxy.restore()
+    sending.wait_until_sent("last", 3)
+    assert taken(sending, mailbox, 4) == ["warm-up", "m0", "m1", "last"]
+    sending.sender.close()
+
+
 def test_a_refused_message_of_a_batch_harms_no_other(
     redis_url: str, redis_client: redis.Redis, queue_prefix: str, mailbox: Callable[[str], Mailbox]
 ) -> None:
