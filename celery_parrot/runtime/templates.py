@@ -30,6 +30,7 @@ _MOST: Final = 1000
 _SIMPLE: Final = (str, int, float, bool, type(None))
 _IDS: Final = ("id", "root_id")
 _OF_ARGUMENTS: Final = ("argsrepr", "kwargsrepr")
+_OF_TASK: Final = ("_exec_options", "ignore_result", "typing", "time_limit", "soft_time_limit")
 
 
 def listened() -> bool:
@@ -54,12 +55,14 @@ class Recorder:
 class _Template:
     """:ivar headers: Celery's own, in their order. ``ids``: which of them hold the task id.
     :ivar kwargs: of the publish, without headers and correlation id. ``check``: of the arguments, as Celery does it.
+    :ivar source: what Celery made it from, and might make something else of once that has changed.
     """
 
     headers: Mapping[str, Any]
     ids: tuple[str, ...]
     kwargs: Mapping[str, Any]
     embed: Any
+    source: tuple[Any, ...]
     check: Callable[..., Any] | None
     trusted: bool = False
 
@@ -101,6 +104,9 @@ class Templates:
         """Publish what Celery would. Raises what Celery raises."""
         key = _key(message)
         known = self._known.get(key) if key is not None else None
+        if key is not None and known is not None and not self._holds(known, message):
+            self._forget(key)
+            known = None
         if key is None or known is None or not known.trusted:
             body, options = self._recorded(key, known, message, producer)
             producer.publish(body, **options)
@@ -130,7 +136,19 @@ class Templates:
             made = replace(made, trusted=True) if _same(self._told(known, message), call) else None
         self._known[key] = made
         while len(self._known) > _MOST:
-            self._known.popitem(last=False)
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, key: tuple[Any, ...]) -> None:
+        del self._known[key]
+        self._declared[1].discard(key)
+
+    def _holds(self, known: _Template, message: Message) -> bool:
+        """Whether the task was not registered anew since, nor changed in what Celery looks at each time."""
+        return all(one is other for one, other in zip(known.source, self._source(message.task), strict=True))
+
+    def _source(self, name: str) -> tuple[Any, ...]:
+        task = self._app.tasks.get(name)
+        return self._app.amqp.router, task, *(getattr(task, field, None) for field in _OF_TASK)
 
     def _made(self, message: Message, call: Call) -> _Template | None:
         task = self._app.tasks.get(message.task)
@@ -149,6 +167,7 @@ class Templates:
             ids=tuple(name for name in _IDS if headers[name] == message.task_id),
             kwargs=kwargs,
             embed=body[2],
+            source=self._source(message.task),
             check=getattr(task, "__header__", None) if task is not None and task.typing else None,
         )
 
@@ -189,10 +208,11 @@ def _key(message: Message) -> tuple[Any, ...] | None:
     options = message.options
     if "ignore_result" in message.headers:
         return None
+    # By the names of the headers, too: one of them may have taken the place of Celery's.
     if not options:
-        return message.task, "", threading.get_ident()
+        return message.task, "", tuple(message.headers), threading.get_ident()
     if all(type(value) in _SIMPLE for value in options.values()):
-        return message.task, repr(options), threading.get_ident()
+        return message.task, repr(options), tuple(message.headers), threading.get_ident()
     return None
 
 

@@ -202,6 +202,42 @@ def test_arguments_that_the_task_does_not_take_are_refused_from_a_template_too(r
     assert [str(result.status) for result in results] == ["sent", "sent", "sent", "broken", "sent"]
 
 
+def test_a_task_that_is_changed_or_registered_anew_is_sent_as_it_is_now(
+    redis_url: str, redis_client: redis.Redis, told: list[str]
+) -> None:
+    app = app_of(redis_url, {})
+    sender = CelerySender(app, SystemClock())
+    some = [Message(task="t.local", task_id=f"m{number}") for number in range(3)]
+
+    def ignoring() -> list[bool]:
+        told.clear()
+        assert {result.status for result in sender.send(some, monotonic() + 60)} == {SendStatus.SENT}
+        assert told[-1] == "m2", "nothing was told from a template"
+        return [json.loads(text)["headers"]["ignore_result"] for text in in_redis(redis_client).values()]
+
+    assert ignoring() == [False] * 3
+    app.tasks["t.local"].ignore_result = True
+    assert ignoring() == [True] * 3
+    app.tasks.unregister("t.local")
+
+    @app.task(shared=False, name="t.local")
+    def local(one: int) -> None: ...
+
+    assert {result.status for result in sender.send(some, monotonic() + 60)} == {SendStatus.BROKEN}
+    sender.close()
+
+
+def test_a_header_in_the_place_of_celerys_leaves_the_messages_without_it_alone(
+    redis_url: str, redis_client: redis.Redis
+) -> None:
+    app = app_of(redis_url, {})
+    headers: list[dict[str, Any]] = [{"stamps": {"of": "theirs"}}, {"stamps": {"of": "theirs"}}, {}, {}, {}]
+    send(app, [Message(task="t.local", task_id=f"m{number}", headers=given) for number, given in enumerate(headers)])
+    texts: Any = redis_client.lrange("default", 0, -1)
+    stamps = {body["headers"]["id"]: body["headers"]["stamps"] for body in map(json.loads, texts)}
+    assert stamps == {f"m{number}": given.get("stamps", {}) for number, given in enumerate(headers)}
+
+
 # --- RabbitMQ ---
 
 
