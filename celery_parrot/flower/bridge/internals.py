@@ -25,6 +25,7 @@ from tornado.template import Loader, Template
 from tornado.web import HTTPError
 
 from celery_parrot.flower.desk import Desk, desk_at, desk_of
+from celery_parrot.flower.hearing import sane
 from celery_parrot.flower.metrics import Shown
 
 logger = logging.getLogger("celery_parrot")
@@ -147,7 +148,7 @@ def listen() -> None:
 def _heard_by(desk: Desk, on_event: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     def heard(event: dict[str, Any]) -> None:
         try:
-            desk.hear(_with_own_time(event))
+            desk.hear(_with_own_time(sane(event)))
         except Exception as error:  # whatever somebody sends, Flower hears it as well
             logger.debug("an event of type %r cannot be read: %s", event.get("type"), type(error).__name__)
         on_event(event)
