@@ -1,6 +1,7 @@
 """100,000 schedules, asked for over HTTP.
 
-What follows an order that the store keeps is answered within 300 ms; what has to look at all is told, and not judged.
+All is answered within 300 ms but what has to look at all definitions in Redis: that by how long it takes to look at all
+of their names.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.benchmarks.test_stores import ROWS, fill_redis, filled, show
+from tests.benchmarks.test_stores import fill_redis, filled, show
 from tests.integration.flower.asking import API, Api, api_of, shop
 from tests.support.redis_server import PrivateRedis
 
@@ -22,7 +23,9 @@ __all__ = ["filled", "show"]  # fixtures
 
 REQUESTS = 20
 MOST = 0.300
-LOOKING_AT_ALL = ("search, one", "search, none", "filter by state", "all filters", "none of that name")
+NAMES = "none of that name"
+LOOKING_AT_ALL = ("search, one", "search, none", "filter by state")
+TIMES_THE_NAMES = 10
 SLOWEST = 120.0
 pytestmark = [
     pytest.mark.timeout(600),
@@ -41,31 +44,38 @@ def test_postgresql(
     filled: psycopg.Connection[Any], postgresql_url: str, private_redis: PrivateRedis, show: Show
 ) -> None:
     with api_of(shop(private_redis.url(), postgresql_url)) as api:
-        answers_soon(api, "s54321", "PostgreSQL", show)
+        least = answers(api, "s54321", "PostgreSQL", show)
+    assert beyond(MOST, least) == {}
 
 
 def test_redis(private_redis: PrivateRedis, show: Show) -> None:
     fill_redis(private_redis)
     with api_of(shop(private_redis.url(), None)) as api:
-        answers_soon(api, "s054321", "Redis", show)
+        least = answers(api, "s054321", "Redis", show)
+    looked = {what: least.pop(what) for what in LOOKING_AT_ALL}
+    assert beyond(MOST, least) == {}
+    assert beyond(TIMES_THE_NAMES * least[NAMES], looked) == {}
 
 
-def answers_soon(api: Api, name: str, where: str, show: Show) -> None:
-    """Each question several times, by one who keeps the connection."""
+def answers(api: Api, name: str, where: str, show: Show) -> dict[str, float]:
+    """Each question several times, by one who keeps the connection: the quickest, so that a busy neighbour does not
+    decide."""
     for number in range(0, 100, 2):
         api.client.pause(f"{name[:-2]}{number:02}")
-    slow: list[str] = []
+    least: dict[str, float] = {}
     for what, path in questions(name).items():
         took = times(api, path)
-        line = (
+        least[what] = min(took)
+        show(
             f"{where}: {what:<22} least {min(took) * 1000:6.1f} ms, p50 {statistics.median(took) * 1000:6.1f} ms, "
             f"max {max(took) * 1000:6.1f} ms"
         )
-        show(line)
-        # The quickest counts, so that a busy neighbour does not decide.
-        if min(took) > MOST and what not in LOOKING_AT_ALL:
-            slow.append(line)
-    assert not slow, f"of {ROWS:,} schedules"
+    return least
+
+
+def beyond(most: float, least: dict[str, float]) -> dict[str, float]:
+    """Those that took longer."""
+    return {what: seconds for what, seconds in least.items() if seconds > most}
 
 
 def questions(name: str) -> dict[str, str]:
@@ -82,7 +92,7 @@ def questions(name: str) -> dict[str, str]:
         "one schedule": f"/schedules/{name}",
         "its next 20": f"/schedules/{name}/next?count=20",
         "its fires": f"/schedules/{name}/fires",
-        "none of that name": f"/schedules/x{name}",
+        NAMES: f"/schedules/x{name}",
     }
 
 
