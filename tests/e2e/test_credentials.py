@@ -15,6 +15,8 @@ from urllib.parse import quote, urlsplit
 import psycopg
 import pytest
 
+from celery_parrot.coordination.redis import COMMANDS
+from celery_parrot.stores.redis import COMMANDS as STORE_COMMANDS
 from tests.support.procs import ROOT, Procs
 from tests.support.redis_server import PrivateRedis
 from tests.support.services import free_port, unique
@@ -94,12 +96,20 @@ def place(private_redis: PrivateRedis, postgresql_url: str, procs: Procs) -> Ite
         admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
+def test_the_documented_rights_are_those_of_the_code() -> None:
+    """And nothing besides: no key and no channel but those of the prefix."""
+    assert RULE is not None
+    prefix = f"parrot:scheduler:{NAME}:"
+    wanted = {f"+{name}" for name in COMMANDS | STORE_COMMANDS}
+    assert set(RULE[1].split()) == {f"~{prefix}*", f"&{prefix}wake", "-@all", *wanted}
+
+
 CALLBACKS = [
     {"type": "webhook", "url": f"http://127.0.0.1:{free_port()}/{TOKEN}?key={TOKEN}", "secret": f"whsec_{KEY}"},
     {"type": "email", "to": "ops@example.com"},
     {"type": "task", "task": "t.note", "kwargs": {"key": TOKEN}},
 ]
-WHEN = {"schedule_type": "interval", "schedule_config": {"seconds": 1}}
+WHEN = {"schedule_type": "interval", "schedule_config": {"seconds": 1}, "exclusion_group": "press"}
 
 
 def documents() -> list[dict[str, Any]]:
