@@ -59,16 +59,23 @@ class AllowedTasks:
 
 
 def _tasks_in(value: object) -> Iterator[Any]:
-    """What stands as ``task``, however deep: a chain holds signatures in its arguments."""
-    todo = [value]
+    """What would be called, however deep: a chain holds signatures in its arguments, and each signature may have
+    followers of its own. Where Celery expects a signature, it takes a text for the name of a task."""
+    todo = [(value, True)]
     while todo:
-        one = todo.pop()
-        if isinstance(one, Mapping):
+        one, is_name = todo.pop()
+        if isinstance(one, str | bytes):
+            if is_name:
+                yield one
+        elif isinstance(one, Mapping):
             if "task" in one and not isinstance(one["task"], Mapping):
                 yield one["task"]
-            todo.extend(one.values())
-        elif isinstance(one, Sequence) and not isinstance(one, str | bytes):
-            todo.extend(one)
+            todo.extend((inner, False) for inner in one.values())
+            options = one.get("options")
+            if isinstance(options, Mapping):
+                todo.extend((options.get(name), True) for name in LINKS)
+        elif isinstance(one, Sequence):
+            todo.extend((inner, is_name) for inner in one)
 
 
 EVERY_TASK: Final = AllowedTasks()

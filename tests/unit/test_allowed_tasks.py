@@ -51,6 +51,9 @@ def test_the_task_of_a_declared_kind_is_trusted() -> None:
         {"chain": [{"task": "celery.chain", "kwargs": {"tasks": [{"task": "t.bad"}]}}]},
         {"chord": {"task": "t.good", "options": {"link": [{"task": "t.bad"}]}}},
         {"link": {"task": ["t.good"]}},
+        {"link": "t.bad"},
+        {"link_error": ["t.good", "t.bad"]},
+        {"link": {"task": "t.good", "options": {"link": "t.bad"}}},
     ],
 )
 def test_what_follows_a_task_is_looked_at(options: dict[str, Any]) -> None:
@@ -60,7 +63,8 @@ def test_what_follows_a_task_is_looked_at(options: dict[str, Any]) -> None:
 
 
 def test_an_allowed_task_may_follow() -> None:
-    assert message(schedule(target="t.good", options={"link": {"task": "reports.done"}})).options["link"]
+    for link in ({"task": "reports.done", "args": ["t.bad"], "kwargs": {"link": "t.bad"}}, "reports.done"):
+        assert message(schedule(target="t.good", options={"link": link})).options["link"] == link
 
 
 def test_headers_of_the_options_name_no_task() -> None:

@@ -77,6 +77,7 @@ def test_a_kind_vouches_for_its_own_task_only(here: Place, kind: Any, task: str)
         {"errbacks": [{"task": "t.bad"}]},
         {"chain": [{"task": "t.good"}, {"task": "celery.group", "kwargs": {"tasks": [{"task": "t.bad"}]}}]},
         {"chord": {"task": "t.bad"}},
+        {"callbacks": ["t.bad"]},
     ],
 )
 def test_what_follows_is_looked_at(here: Place, request_: dict[str, Any]) -> None:
