@@ -6,8 +6,7 @@ from typing import Final
 
 from tornado.web import url
 
-from celery_parrot.errors import Unreachable
-from celery_parrot.flower.bridge import ApiHandler, PageHandler, Refused
+from celery_parrot.flower.bridge import ApiHandler, PageHandler
 
 SECRET: Final = "t0p-s3cret"
 
@@ -33,20 +32,8 @@ class BreaksPage(PageHandler):
         raise RuntimeError(f"no route to redis://ann:{SECRET}@shop/0")
 
 
-class Reads(ApiHandler):
-    """Asks the stores."""
-
-    async def get(self) -> None:
-        try:
-            found = await self.desk.run(lambda: self.desk.client.find(store="redis"))
-        except Unreachable as error:
-            raise Refused(503, "unreachable", f"{error}.") from None
-        self.answer([view.name for view in found])
-
-
 ROUTES: Final = [
     url(r"/parrot/probe/writes", Writes),
     url(r"/parrot/probe/breaks", Breaks),
     url(r"/parrot/probe/breaks-page", BreaksPage),
-    url(r"/parrot/probe/reads", Reads),
 ]
