@@ -137,7 +137,7 @@ def test_a_subscriber_gets_changes_and_those_it_missed() -> None:
 
 
 def test_one_who_was_away_for_long_is_told_of_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With room left: a change that comes before it takes them must not drop it, for it would ask for the same again."""
+    """With room left: dropped for a change that comes before it takes them, it would ask for the same again."""
     monkeypatch.setattr(module, "BACKLOG", 4)
     monkeypatch.setattr(module, "CAUGHT_UP", 2)
     feed = Feed("shop")

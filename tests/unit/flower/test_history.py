@@ -34,7 +34,7 @@ def test_each_page_goes_on_where_the_last_one_ended() -> None:
     """As the API hands on and takes back; an empty ``before`` ends it."""
     desk = cast(Desk, SimpleNamespace(client=Client()))
     given: dict[str, Any] = {"name": "nightly", "limit": 2}
-    pages = []
+    pages: list[list[str]] = []
     while not pages or given["before"]:
         body = schedules.fires(Ask(desk=desk, given=given)).body
         pages.append([one["fire_id"] for one in body["items"]])
