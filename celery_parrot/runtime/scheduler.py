@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -134,7 +135,8 @@ class ParrotScheduler(Scheduler):
         if health.now is None:
             return
         self._ready = True
-        gc.freeze()  # what is there now stays: no collection in the middle of a rush need look at it again
+        if threading.current_thread() is threading.main_thread():  # in another one the process is somebody else's
+            gc.freeze()  # what is there now stays: no collection in the middle of a rush need look at it again
         broken = len(beat.code.broken)
         facts = describe(beat.settings)
         fields = {

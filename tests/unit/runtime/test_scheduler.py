@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -140,6 +141,18 @@ def test_one_ready_line(drive: Any, caplog: pytest.LogCaptureFixture) -> None:
     broken = [record.getMessage() for record in caplog.records if getattr(record, "event", "") == "schedule-broken"]
     assert len(broken) == 1
     assert broken[0].startswith("bad: broken, all others run: schedule = 'x'")
+
+
+def test_what_others_keep_in_the_process_is_left_to_the_collector(drive: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A beat that is a thread of a worker is a guest there."""
+    frozen: list[str] = []
+    monkeypatch.setattr("gc.freeze", lambda: frozen.append(threading.current_thread().name))
+    guest = threading.Thread(target=drive().run, args=(1,), name="guest")
+    guest.start()
+    guest.join()
+    assert frozen == []
+    drive().run(1)
+    assert frozen == [threading.main_thread().name]
 
 
 def test_the_schedule_is_there_to_be_looked_at(drive: Any) -> None:
