@@ -55,13 +55,14 @@ class InvalidSchedule(ParrotError, ValueError):
     """A schedule that cannot be built.
 
     :ivar field: the name of the field at fault, e.g. ``expr`` or ``day_of_week``.
-    :ivar value: what that field holds.
+    :ivar value: what that field holds; None, which is not shown, for nothing.
     :ivar reason: what is wrong with it and what would be right.
     """
 
     def __init__(self, field: str, value: object, reason: str) -> None:
         self.field, self.value, self.reason = field, value, reason
-        super().__init__(f"{printable(shortened(field, _SHOWN))} = {_shown(value)}: {reason}")
+        holds = "" if value is None else f" = {_shown(value)}"
+        super().__init__(f"{printable(shortened(field, _SHOWN))}{holds}: {reason}")
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         return type(self), (self.field, self.value, self.reason)

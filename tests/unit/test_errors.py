@@ -37,6 +37,11 @@ def test_an_error_comes_out_of_a_pickle_as_it_went_in(error: ParrotError) -> Non
     assert vars(again) == vars(error)
 
 
+def test_a_value_that_is_not_there_is_not_shown() -> None:
+    """Python's None says nothing to whoever left a field empty."""
+    assert str(InvalidSchedule("name", None, "is required")) == "name: is required"
+
+
 def test_an_absurd_value_is_shown_short() -> None:
     """A number too long to print, a value too long to read: the error still names the field."""
     assert str(InvalidSchedule("n", 10**5000, "is too large")) == "n = <int>: is too large"

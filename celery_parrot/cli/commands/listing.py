@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from celery_parrot.cli.output import distance, show, show_json, verb
+from celery_parrot.errors import printable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,7 +65,7 @@ def list_(
             brief(description, zone) if description else view.broken_reason,
             view.kind,
             view.state.value,
-            distance(view.run_state.last_due if view.run_state.run_count else None, now),
+            distance(last_due(view), now),
             next_due(view, now),
             view.run_state.last_status,
         )
@@ -72,9 +73,28 @@ def list_(
     ]
     if len({view.store for view, _ in found}) < 2:  # one store is the usual case, and then a column less to read
         columns, rows = [columns[0], *columns[2:]], [(row[0], *row[2:]) for row in rows]
-    show(columns, rows, empty="No schedules." if kind is None else f"No schedules of kind {kind}.")
+    show(columns, rows, empty=_nothing(kind, store, state, search, after))
     if page.after:
         click.echo(f"There are more: --after {page.after!r}, or --limit.", err=True)
+
+
+def _nothing(kind: str | None, store: str | None, state: str | None, search: str | None, after: str) -> str:
+    """With what was asked for: there may be others."""
+    asked = {"kind": kind, "store": store, "state": state, "search": search, "after": after}
+    given = " ".join(f"--{option} {printable(value)}" for option, value in asked.items() if value)
+    return f"No schedules with {given}." if given else "No schedules."
+
+
+def last_due(view: ScheduleView) -> datetime | None:
+    """None if it never was.
+
+    The mark moves on without a due time when a schedule is made (then it never was), resumed or changed (then: when its
+    last fire was sent).
+    """
+    mark, sent, made = view.run_state.last_due, view.run_state.last_run, view.created_at
+    if mark is None or sent is None or (made is not None and mark <= made):
+        return None
+    return min(mark, sent)
 
 
 def next_due(view: ScheduleView, now: datetime) -> str:

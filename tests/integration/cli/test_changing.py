@@ -191,6 +191,8 @@ def test_a_pause_is_no_part_of_a_file(shop: Shop) -> None:
     assert shop.json("show", "morning report")["state"] == "paused"
     assert re.search(r"paused +\(in [^)]+\)", shop.says("list", "--search", "morning"))
     assert "would be due" in shop.says("show", "morning report")
+    found = shop.says("list", "--state", "broken", "--search", "morning")
+    assert found == "No schedules with --state broken --search morning.\n"
     shop.says("resume", "morning report")
     assert re.search(r"active +in ", shop.says("list", "--search", "morning"))
     assert "would be due" not in shop.says("show", "morning report")
@@ -247,7 +249,7 @@ def test_one_that_cannot_be_read_is_shown_and_mended(shop: Shop, redis_client: A
     assert "broken · redis store" in shown
     assert "cannot be computed: JSONDecodeError" in shown
     assert "misfire_grace" not in shown
-    assert "schedule_type = None: is required" in shop.fails("update", "a", "target=shop.sync")
+    assert "schedule_type: is required" in shop.fails("update", "a", "target=shop.sync")
     mended = shop.json("update", "a", "--type", "daily", "--config", "9:00", "--target", "shop.sync")
     assert (mended["state"], mended["schedule_config"]) == ("active", {"hour": 9, "minute": 0, "second": 0})
     assert [each["action"] for each in shop.json("apply", "-", typed=documents("b", store="redis"))] == ["update"]

@@ -8,12 +8,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from celery_parrot.cli.commands.listing import brief
+from celery_parrot.cli.commands.listing import brief, last_due
 from celery_parrot.cli.output import aligned, distance, instant, seconds, show
-from celery_parrot.client import fire_fields
+from celery_parrot.client import ScheduleView, fire_fields
 from celery_parrot.model.fire import FireKey, FireRecord, Origin, Status
 from celery_parrot.model.plain import plain
 from celery_parrot.model.schedule import Policy, Schedule
+from celery_parrot.model.state import RunState
 from celery_parrot.triggers import build
 
 DUE = datetime(2026, 3, 29, 0, 30, tzinfo=UTC)
@@ -105,3 +106,19 @@ def test_on_a_terminal_only_prose_is_folded(
     assert max(map(len, text.splitlines())) <= width
     for cell in row[:-1]:
         assert str(cell) in text
+
+
+@pytest.mark.parametrize(
+    ("mark", "sent", "expected"),
+    [(None, None, None), (0, None, None), (0, 9, None), (5, 6, 5), (8, 6, 6)],
+    ids=["new", "made", "made, and run by hand", "fired", "fired, then resumed"],
+)
+def test_when_a_schedule_was_last_due(mark: int | None, sent: int | None, expected: int | None) -> None:
+    """No instant at which nothing was due; it was made at 0."""
+
+    def at(hour: int | None) -> datetime | None:
+        return None if hour is None else datetime(2026, 3, 2, hour, tzinfo=UTC)
+
+    state = RunState(last_due=at(mark), last_run=at(sent))
+    view = ScheduleView(schedule_id="n", name="n", store="db", created_at=at(0), run_state=state)
+    assert last_due(view) == at(expected)
