@@ -114,7 +114,7 @@ class Backfilling:
         if due_times and due_times[0] < kept and not force:
             raise InvalidSchedule(
                 "start", start, f"is older than the history, which is kept from {kept:%Y-%m-%dT%H:%M:%S+00:00} on: "
-                "whether a due time before that has fired is not known; begin there, or force it"
+                "whether a due time before that has fired is not known; begin there, or give force"
             )  # fmt: skip
         keys = [FireKey(self.schedule.schedule_id, at, FORCED if at < kept else "") for at in due_times]
         wanted = [key for key in keys if not gaps.has_fired(key)]

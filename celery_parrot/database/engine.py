@@ -289,5 +289,5 @@ def unreachable(error: exc.SQLAlchemyError) -> Unreachable:
     lines = str(original).strip().splitlines()
     hint = ""
     if isinstance(error, exc.ProgrammingError) or "no such table" in str(original):
-        hint = " (are the migrations applied? celery -A app parrot db upgrade)"
+        hint = " (are the migrations applied? celery -A YOUR_APP parrot db upgrade)"
     return Unreachable(f"database: {type(original).__name__}: {lines[0] if lines else ''}{hint}")

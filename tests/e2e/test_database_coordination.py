@@ -71,6 +71,6 @@ def test_missing_tables_are_one_error_that_names_the_command(
     """And the beat goes on by itself once they are there."""
     settings = env(rabbitmq_url, local=True, parrot_coordination="db", parrot_database_url=database_url)
     beat = procs.beat(APP, env=settings)
-    beat.wait_for_log(r"celery -A app parrot db upgrade")
+    beat.wait_for_log(r"celery -A YOUR_APP parrot db upgrade")
     upgrade(database_url)
     beat.wait_for_log(READY, 40)

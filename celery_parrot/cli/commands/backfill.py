@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from celery_parrot.client import Backfill
 
 _INTERRUPTED = 130
+_OPTIONS = {"start": "--from", "end": "--to"}
 
 
 @verb("backfill")
@@ -49,6 +50,7 @@ def backfill(
     it stopped. The exit code is 0 if all succeeded.
     """
     from celery_parrot.cli.source import opened
+    from celery_parrot.errors import InvalidSchedule
 
     latest: list[Backfill] = []
     with opened(ctx) as source, _shown(quiet=as_json or dry_run) as show:
@@ -68,6 +70,8 @@ def backfill(
             if not latest:
                 raise
             state, stopped = latest[0], True
+        except InvalidSchedule as error:
+            raise InvalidSchedule(_OPTIONS.get(error.field, error.field), error.value, error.reason) from None
         zone = source.zone
     if as_json:
         show_json(state)

@@ -71,8 +71,12 @@ MISTAKES = (
     (("run-now", "sync-stock", "--timeout", "3"), "--timeout goes with --wait.", 2),
     (("backfill", "sync-stok", "--from", "2026-01-01"), "Did you mean sync-stock?", 1),
     (("backfill", "sync-stock"), "Missing option '--from'", 2),
-    (("backfill", "sync-stock", "--from", "soon"), "start = 'soon': must be an instant", 1),
-    (("backfill", "sync-stock", "--from", "2026-01-02", "--to", "2026-01-01"), "lies before the start", 1),
+    (("backfill", "sync-stock", "--from", "soon"), "--from = 'soon': must be an instant", 1),
+    (
+        ("backfill", "sync-stock", "--from", "2026-01-02", "--to", "2026-01-01"),
+        "--to = '2026-01-01': lies before the start",
+        1,
+    ),
     (("backfill", "sync-stock", "--from", "2026-01-02", "--max-active", "0"), "not in the range x>=1", 2),
 )
 

@@ -222,7 +222,7 @@ def test_parent_and_child_do_not_share_connections(postgresql: SqlDatabase) -> N
 
 def test_missing_tables_are_named_with_the_command(tmp_path: Path) -> None:
     coordinator = SqlCoordinator(f"sqlite:///{tmp_path / 'empty.sqlite3'}", NAME, TIMING)
-    with pytest.raises(Unreachable, match=r"celery -A app parrot db upgrade"):
+    with pytest.raises(Unreachable, match=r"celery -A YOUR_APP parrot db upgrade"):
         coordinator.attach()
     coordinator.close()
 
