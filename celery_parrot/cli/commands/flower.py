@@ -17,6 +17,7 @@ def flower(ctx: click.Context, options: tuple[str, ...]) -> None:
     """
     try:
         from flower.command import flower as flowers
+        from tornado.options import Error as UnusableOption
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "flower":
             raise
@@ -27,4 +28,7 @@ def flower(ctx: click.Context, options: tuple[str, ...]) -> None:
     # Beside this group, not in it: Flower asks Celery's command which options are Celery's.
     above = ctx.find_root()
     with flowers.make_context("flower", list(options), parent=above) as own:
-        flowers.invoke(own)
+        try:
+            flowers.invoke(own)
+        except UnusableOption as error:
+            raise click.UsageError(f"{error}. Flower takes values after a sign of equality: --port=5555.") from None

@@ -21,7 +21,7 @@ class Backfill {
     this.node = el('form', {},
       el('p', {}, 'Due times of this stretch that did not fire are fired now. First it is only looked which those are.'),
       el('div', { class: 'parrot-fields' },
-        field('From', 'from', { required: true, placeholder: '2026-03-01T00:00' }),
+        field('From', 'from', { required: true, autofocus: true, placeholder: '2026-03-01T00:00' }),
         field('To (empty: now)', 'to', { placeholder: '2026-03-02T00:00' }),
         field('At most on their way', 'max_active', { type: 'number', min: 1, value: '1' })),
       el('p', { class: 'form-text' }, `Without an offset on the clock of ${schedule.timezone || 'its zone'}.`),

@@ -145,7 +145,7 @@ export function dialog(title, content) {
  *  Resolves to the text, undefined when dismissed. */
 export function ask({ title, text, label, confirm, danger = false, must = null }) {
   return dialog(title, (close) => {
-    const input = el('input', { class: 'form-control', name: 'answer', autocomplete: 'off', maxlength: 1000 });
+    const input = el('input', { class: 'form-control', name: 'answer', autocomplete: 'off', maxlength: 1000, autofocus: true });
     const go = el('button', { type: 'submit', class: `btn ${danger ? 'btn-danger' : 'btn-primary'}`, disabled: must !== null }, confirm);
     if (must !== null) input.addEventListener('input', () => (go.disabled = input.value !== must));
     const submit = (event) => {

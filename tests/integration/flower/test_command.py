@@ -81,3 +81,14 @@ def test_without_flower_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     assert (result.exit_code, result.output) == (
         1, "Error: Flower is not installed. Install it: pip install 'celery-parrot[flower]'\n",
     )  # fmt: skip
+
+
+def test_a_value_without_the_sign_of_equality_is_told() -> None:
+    """As Flower wants it, which is not as Celery's own options are written."""
+    result = CliRunner().invoke(
+        parrot, ["flower", "--port", "1"], obj=SimpleNamespace(app=Celery(set_as_current=False))
+    )
+    assert result.exit_code == 2
+    assert "Error: Option 'port' requires a value. Flower takes values after a sign of equality: --port=5555." in (
+        result.output
+    )
