@@ -83,7 +83,8 @@ class Committer:
         """
         found: dict[str, list[Due]] = {}
         aside = self._left_alone()
-        for due in self._stores.due(now, kinds, limit + len(aside)):
+        # Those that could not be planned stay due, in front of all others.
+        for due in self._stores.due(now, kinds, limit + len(aside) + len(self._broken)):
             if due.schedule.schedule_id in aside:
                 continue
             found.setdefault(due.schedule.store, []).append(due)

@@ -17,7 +17,7 @@ from celery_parrot.model import events
 from celery_parrot.model.fire import Origin
 from celery_parrot.protocols import Mark, Memory
 from celery_parrot.stores.memory import CodeStore
-from celery_parrot.testing import RecordingEvents
+from celery_parrot.testing import ManualBeat, RecordingEvents
 from tests.simulation.rig import NAMESPACE, Rig, every
 
 KINDS = frozenset({"task"})
@@ -121,6 +121,17 @@ def test_one_schedule_that_cannot_be_planned_delays_no_other(beat: Fixture) -> N
     beat.store.bad = frozenset()
     (committed,) = beat.commit()
     assert [ticket.fire.name for ticket in committed.tickets] == ["a"]
+
+
+def test_more_than_a_batch_that_cannot_be_planned_delay_no_other_for_long() -> None:
+    """They stay due, and came due before it."""
+    rig = Rig()
+    client = rig.coordinator.client()
+    store = Faulty([*(every(5, f"bad{n}") for n in range(70)), every(60, "good")])
+    store.bad = frozenset(f"bad{n}" for n in range(70))
+    beat = ManualBeat(client, [store], clock=rig.clock, namespace=NAMESPACE)
+    beat.run(65)
+    assert [message.headers["parrot"]["schedule_id"] for message in beat.sent] == ["good"]
 
 
 def test_losing_is_normal(beat: Fixture) -> None:
