@@ -270,7 +270,9 @@ class Ticker:
         if self._rushing or full <= _FIRST_BATCH:
             more = self._round(full)
         else:
-            more = self._round(_FIRST_BATCH) and self._round(full)
+            more = self._round(_FIRST_BATCH)
+            if more and not self._outbox.broker_down:  # to wait for a broker once a tick is enough
+                more = self._round(full)
         self._rushing = more
         return more
 

@@ -52,6 +52,19 @@ def test_a_full_batch_means_no_sleep(rig: Rig) -> None:
     assert len(beat.sent) == 5
 
 
+def test_a_rush_waits_for_a_broker_once_a_tick(rig: Rig) -> None:
+    """Each wait may take seconds; the sweep, by which others see that this beat lives, is next."""
+    beat = rig.beat("B1", *(every(60, f"s{n}") for n in range(100)))
+    beat.tick()
+    broker(beat, down="down")
+    rig.clock.advance(60)
+    assert beat.tick() == 0.0
+    assert 0 < beat.ticker.health().pending < 100
+    broker(beat)
+    beat.run(15)
+    assert len(beat.sent) == 100
+
+
 def test_what_is_due_but_nobody_may_commit_is_no_reason_to_spin(rig: Rig) -> None:
     """In quiet times, and where a commit found a mark unchanged: a pause, never zero."""
     beat = rig.beat("B1", every(60))
