@@ -91,6 +91,6 @@ export class Control {
 }
 
 function optionsOf(values, name) {
-  const none = name === 'store' ? [el('option', { value: '' }, 'the first there is')] : [];
+  const none = name === 'store' ? [el('option', { value: '' }, '— as by default: db if there is one —')] : [];
   return [...none, ...values.map((value) => el('option', { value: value ?? '' }, value ?? '— as by default —'))];
 }
