@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 from celery_parrot.clock import new_id
@@ -13,10 +15,12 @@ from celery_parrot.flower.folding import folded
 
 KEPT: Final = 10_000
 """Fires that are remembered; the oldest go first."""
-BACKLOG: Final = 1000
+BACKLOG: Final = 5000
 """Changes that wait for one subscriber; one that has more to take is dropped."""
 CAUGHT_UP: Final = 500
 """Fires that one who comes back is told of at most: the latest. There is room for what comes meanwhile."""
+
+_DIGITS: Final = 18
 
 Record = Mapping[str, Any]
 
@@ -29,31 +33,46 @@ class FeedPage:
     after: str = ""
 
 
+@dataclass(frozen=True)
+class Change:
+    """One, shared by all who are told of it. :ivar mark: where the next begins."""
+
+    mark: str
+    record: Record
+
+    @cached_property
+    def text(self) -> str:
+        """The record as JSON, made once however many streams it goes to."""
+        return json.dumps(self.record)
+
+
 class Subscription:
     """The changes that one reader has not taken yet.
 
-    :param wake: called, in the thread that hears, when there is something to take.
+    :param wake: called, in the thread that hears, when there is something to take again, or it is dropped.
     :ivar dropped: it was too slow, and gets nothing more.
     """
 
     def __init__(self, wake: Callable[[], object]) -> None:
         self._wake = wake
-        self._changes: deque[tuple[str, Record]] = deque()
+        self._changes: deque[Change] = deque()
         self.dropped = False
 
-    def put(self, mark: str, record: Record) -> None:
+    def put(self, change: Change) -> None:
         """Keep a change until it is taken."""
         if self.dropped:
             return
+        told = bool(self._changes)
         if len(self._changes) >= BACKLOG:
             self.dropped = True
             self._changes.clear()
         else:
-            self._changes.append((mark, record))
-        self._wake()
+            self._changes.append(change)
+        if self.dropped or not told:
+            self._wake()
 
-    def take(self) -> list[tuple[str, Record]]:
-        """What has changed, oldest first, each with its mark."""
+    def take(self) -> list[Change]:
+        """What has changed, oldest first."""
         taken = []
         while self._changes:
             taken.append(self._changes.popleft())
@@ -92,8 +111,9 @@ class Feed:
             self._records[fire_id] = record
             if len(self._records) > self._kept:
                 self._records.popitem(last=False)
+            change = self._change(record)
             for subscription in self._subscriptions:
-                subscription.put(self._mark(record), _shown(record))
+                subscription.put(change)
 
     def page(
         self,
@@ -128,7 +148,7 @@ class Feed:
         subscription = Subscription(wake)
         with self._lock:
             for record in self._changed(since):
-                subscription.put(self._mark(record), _shown(record))
+                subscription.put(self._change(record))
             self._subscriptions.add(subscription)
         return subscription
 
@@ -145,13 +165,13 @@ class Feed:
 
     def _changed(self, since: str) -> list[dict[str, Any]]:
         epoch, _, number = since.partition("-")
-        if epoch != self._epoch or not number.isdecimal():
+        if epoch != self._epoch or not number.isdecimal() or len(number) > _DIGITS:
             return []
         changed = [record for record in self._records.values() if record["change"] > int(number)]
         return sorted(changed, key=lambda record: int(record["change"]))[-CAUGHT_UP:]
 
-    def _mark(self, record: Mapping[str, Any]) -> str:
-        return f"{self._epoch}-{record['change']}"
+    def _change(self, record: Record) -> Change:
+        return Change(f"{self._epoch}-{record['change']}", _shown(record))
 
 
 def _shown(record: Mapping[str, Any]) -> Record:

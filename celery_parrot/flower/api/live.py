@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Final
 
 from tornado.iostream import StreamClosedError
@@ -15,6 +14,8 @@ BEAT: Final = 15.0
 """Seconds after which a comment keeps the connection of a quiet stream."""
 SLOW: Final = 10.0
 """Seconds that a browser may take to read what it was sent."""
+GATHER: Final = 0.1
+"""Seconds that changes are gathered before they are sent: a rush must not cost the loop a turn a fire and browser."""
 AGAIN: Final = 3000
 """Milliseconds after which a browser that lost the stream asks again."""
 
@@ -30,7 +31,8 @@ class Events(ApiHandler):
         feed, loop, news = self.desk.feed, asyncio.get_running_loop(), asyncio.Event()
         self._news = news
         subscription = feed.subscribe(
-            lambda: loop.call_soon_threadsafe(news.set), self.request.headers.get("Last-Event-ID", "")
+            lambda: loop.call_soon_threadsafe(loop.call_later, GATHER, news.set),
+            self.request.headers.get("Last-Event-ID", ""),
         )
         try:
             await self._send(f"retry: {AGAIN}\n\n")
@@ -59,9 +61,7 @@ class Events(ApiHandler):
         except TimeoutError:
             return ": nothing new\n\n"
         self._news.clear()
-        return "".join(
-            f"id: {mark}\nevent: fire\ndata: {json.dumps(record)}\n\n" for mark, record in subscription.take()
-        )
+        return "".join(f"id: {one.mark}\nevent: fire\ndata: {one.text}\n\n" for one in subscription.take())
 
     async def _send(self, text: str) -> None:
         self.write(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pytest
@@ -125,15 +126,26 @@ def test_a_subscriber_gets_changes_and_those_it_missed() -> None:
     told(feed)  # says nothing new
     told(feed, "fire-sent")
     taken = first.take()
-    assert [record["status"] for _, record in taken] == ["pending", "sent"]
-    assert (len(woken), first.take()) == (2, [])
+    assert [one.record["status"] for one in taken] == ["pending", "sent"]
+    assert (len(woken), first.take()) == (1, []), "it is told once that there is something to take"
     feed.unsubscribe(first)
     told(feed, "fire-started")
     assert first.take() == []
-    (change,) = feed.subscribe(lambda: None, taken[-1][0]).take()
-    assert change[1]["status"] == "running"
+    (change,) = feed.subscribe(lambda: None, taken[-1].mark).take()
+    assert change.record["status"] == "running"
     assert feed.subscribe(lambda: None, "00000000-1").take() == []
-    assert feed.subscribe(lambda: None, "nonsense").take() == []
+    for nonsense in ("nonsense", f"{change.mark}{'0' * 5000}", change.mark.replace("-", "--")):
+        assert feed.subscribe(lambda: None, nonsense).take() == []
+
+
+def test_a_change_is_written_once_for_all_who_are_told() -> None:
+    """Two hundred open pages must not hold Flower's loop two hundred times for each fire."""
+    feed = Feed("shop")
+    first, second = feed.subscribe(lambda: None), feed.subscribe(lambda: None)
+    told(feed)
+    (one,), (other,) = first.take(), second.take()
+    assert json.loads(one.text)["fire_id"] == "f1"
+    assert one.text is other.text
 
 
 def test_one_who_was_away_for_long_is_told_of_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,21 +155,23 @@ def test_one_who_was_away_for_long_is_told_of_the_latest(monkeypatch: pytest.Mon
     feed = Feed("shop")
     first = feed.subscribe(lambda: None)
     told(feed)
-    ((mark, _),) = first.take()
+    (change,) = first.take()
     for number in range(2, 6):
         told(feed, fire_id=f"f{number}")
-    back = feed.subscribe(lambda: None, mark)
+    back = feed.subscribe(lambda: None, change.mark)
     told(feed, fire_id="f6")
-    assert [record["fire_id"] for _, record in back.take()] == ["f4", "f5", "f6"]
+    assert [one.record["fire_id"] for one in back.take()] == ["f4", "f5", "f6"]
 
 
 def test_a_subscriber_that_does_not_take_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it, and what it left is forgotten."""
     monkeypatch.setattr(module, "BACKLOG", 2)
     feed = Feed("shop")
-    slow = feed.subscribe(lambda: None)
+    woken: list[int] = []
+    slow = feed.subscribe(lambda: woken.append(1))
     for number in range(2):
         told(feed, fire_id=f"f{number}")
     assert not slow.dropped
     told(feed, fire_id="f9")
     assert (slow.dropped, slow.take()) == (True, [])
+    assert woken == [1, 1], "the second time because it is dropped"
