@@ -20,6 +20,8 @@ from tests.support.waiting import wait_until
 
 APP = "tests.integration.flower.command_app"
 BASIC = {"Authorization": "Basic YW5uOnNlY3JldA=="}  # ann:secret
+NO_WORKERS = "inspect_timeout = 10.0\n"
+"""In Flower's configuration: it asks workers what they do, and here nobody answers."""
 
 
 class OverSocket(http.client.HTTPConnection):
@@ -49,7 +51,7 @@ def up(proc: Proc, ask: Callable[[], int]) -> None:
 def test_the_verb_hands_flowers_own_options_on(procs: Procs, redis_url: str, tmp_path: Path) -> None:
     """From the command line, the environment and the file of ``--conf``, for the same app."""
     conf, door = tmp_path / "mine.py", tmp_path / "flower.socket"
-    conf.write_text("url_prefix = 'ops'\n")
+    conf.write_text(f"url_prefix = 'ops'\n{NO_WORKERS}")
     flower = procs.celery(
         "flower", APP, "parrot", "flower", f"--conf={conf}", f"--unix_socket={door}",
         env={"BROKER": redis_url, "FLOWER_BASIC_AUTH": "ann:secret"},
@@ -66,7 +68,7 @@ def test_the_verb_hands_flowers_own_options_on(procs: Procs, redis_url: str, tmp
 def test_one_import_in_flowers_configuration_is_enough(procs: Procs, redis_url: str, tmp_path: Path) -> None:
     """``celery -A app flower``, as ever."""
     conf, port = tmp_path / "flowerconfig.py", free_port()
-    conf.write_text("import celery_parrot.flower.plugin  # noqa: F401\n")
+    conf.write_text(f"import celery_parrot.flower.plugin\n{NO_WORKERS}")
     flower = procs.celery(
         "flower", APP, "flower", f"--conf={conf}", "--address=127.0.0.1", f"--port={port}", env={"BROKER": redis_url}
     )
