@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from select import select
@@ -148,18 +147,6 @@ def test_read_only_by_our_setting_and_by_flowers(app: Celery, start: Start) -> N
         answer = served.post(WRITES)
         assert (answer.status, answer.error["type"]) == (403, "read_only")
         assert named in answer.error["message"]
-
-
-def test_a_prefix_holds_for_all_that_is_ours(start: Start) -> None:
-    """Pages, API, files, and the links to them."""
-    served = start(url_prefix="ops")
-    assert served.get(READS).status == served.get(PAGE).status == 404
-    assert served.get(f"/ops{READS}").status == 200
-    assert served.get("/ops/parrot").headers["Location"] == "/ops/parrot/schedules"
-    page = served.get(f"/ops{PAGE}").body
-    ours = set(re.findall(r'"(/[a-z]+/parrot[^"]*)"', page))
-    assert {"/ops/parrot/schedules", "/ops/parrot/static/parrot.css"} <= ours
-    assert served.get("/ops/parrot/static/parrot.css").status == 200
 
 
 def test_faults_show_no_passwords(start: Start, caplog: pytest.LogCaptureFixture) -> None:

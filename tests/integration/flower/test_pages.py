@@ -54,6 +54,8 @@ def test_every_page_has_flowers_prefix(start: Start) -> None:
     assert 'data-parrot="/tools/flower/parrot"' in body
     assert not re.findall(r'(?:href|src)="/parrot', body)
     assert served.get("/tools/flower/parrot").headers["Location"] == "/tools/flower/parrot/schedules"
+    assert served.get("/tools/flower/parrot/static/parrot.css").status == 200
+    assert served.get("/parrot/schedules").status == served.get("/parrot/api/fires").status == 404
 
 
 def test_whatever_the_address_names_is_shown_inert(start: Start) -> None:
