@@ -12,7 +12,7 @@ from tests.chaos.lab import PATIENCE, Lab
 from tests.support.redis_server import PrivateRedis
 from tests.support.waiting import stays, wait_until, wall_clock
 
-TICKS = 20
+TICKS = 10
 
 
 @pytest.mark.timeout(180)

@@ -38,7 +38,7 @@ THERE = {
 }
 """Schedules that there are before each request."""
 
-SHORT, LONG = 6, 100
+SHORT, LONG = 3, 100
 """Requests of each sort to each operation."""
 
 CHECKS: list[CheckFunction] = [
