@@ -118,16 +118,20 @@ class Tally:
         second = self.as_of.minute * 60 + self.as_of.second
         return self.as_of - timedelta(seconds=second % BUCKET, microseconds=self.as_of.microsecond)
 
-    def add(self, view: ScheduleView, trigger_of: Callable[[ScheduleView], Trigger]) -> None:
-        """Count one schedule. Whatever is wrong with it ends nothing."""
-        self.counted += 1
+    def count(self, view: ScheduleView, trigger_of: Callable[[ScheduleView], Trigger]) -> Counts | str:
+        """The due times of one schedule, or as what it is left out. Whatever is wrong with it ends nothing."""
         if view.state is not State.ACTIVE:
-            self.left_out[view.state] += 1
-            return
+            return view.state
         try:
-            counts = self._counts(view, trigger_of)
+            return self._counts(view, trigger_of)
         except Exception:  # triggers of the code may be the user's, and raise anything
-            self.left_out[_UNCOUNTABLE] += 1
+            return _UNCOUNTABLE
+
+    def add(self, view: ScheduleView, counts: Counts | str) -> None:
+        """Take what :meth:`count` found of a schedule."""
+        self.counted += 1
+        if isinstance(counts, str):
+            self.left_out[counts] += 1
             return
         self.capped += counts.capped
         if counts.cells:
@@ -239,8 +243,9 @@ class Timeline:
 
     def _add(self, tally: Tally, page: Sequence[ScheduleView], trigger_of: Callable[[ScheduleView], Trigger]) -> None:
         for view in page:
+            counts = tally.count(view, trigger_of)  # may take long: whoever asks how far it is does not wait for it
             with self._lock:
-                tally.add(view, trigger_of)
+                tally.add(view, counts)
 
 
 def _buckets(cells: Sequence[int]) -> list[int]:

@@ -33,7 +33,7 @@ def view(name: str = "one", **fields: Any) -> ScheduleView:
 def counted(*views: ScheduleView) -> Snapshot:
     tally = Tally(NOW)
     for one in views:
-        tally.add(one, trigger_from)
+        tally.add(one, tally.count(one, trigger_from))
     return tally.snapshot()
 
 
@@ -167,7 +167,9 @@ class Client:
             raise page
         return SchedulePage(page, str(index + 1) if index + 1 < len(self.pages) else "")
 
-    trigger_of = staticmethod(trigger_from)
+    @staticmethod
+    def trigger_of(view: ScheduleView) -> Trigger:
+        return trigger_from(view)
 
 
 class TestTimeline:
@@ -192,6 +194,30 @@ class TestTimeline:
         assert (anew.complete, anew.as_of) == (False, NOW + timedelta(seconds=KEPT))
         client.let.release(2)
         wait_until(lambda: timeline.snapshot().complete, "the second count")
+
+    def test_nobody_waits_for_a_trigger_that_takes_long(self) -> None:
+        """Those of the code may be the user's; requests that stood behind one would use up all threads."""
+        begun, go_on = threading.Event(), threading.Event()
+
+        class Thinking(Client):
+            @staticmethod
+            def trigger_of(view: ScheduleView) -> Trigger:
+                begun.set()
+                assert go_on.wait(10)
+                return trigger_from(view)
+
+        client = Thinking([view("a")])
+        client.let.release()
+        timeline = Timeline(lambda: client, FakeClock(NOW))
+        timeline.snapshot()
+        assert begun.wait(10)
+        asked = threading.Thread(target=timeline.snapshot, daemon=True)
+        asked.start()
+        asked.join(5)
+        answered = not asked.is_alive()
+        go_on.set()
+        assert answered
+        wait_until(lambda: timeline.snapshot().complete, "the count")
 
     def test_a_store_out_of_reach(self) -> None:
         """The count says why it ended, and is begun anew a little later."""
