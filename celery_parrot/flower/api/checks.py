@@ -60,7 +60,8 @@ def _check_text(value: str, schema: Schema, field: str) -> None:
     if most is not None and len(value) > most:
         raise invalid(field, value, f"must have at most {most} characters")
     pattern = schema.get("pattern")
-    if pattern is not None and not re.search(pattern, value):
+    # In JSON Schema $ is the end of a text, in Python also the place before a line break there.
+    if pattern is not None and not re.search(re.sub(r"\$$", r"\\Z", pattern), value):
         reason = "must not contain control characters" if pattern == NO_CONTROLS else schema["description"]
         raise invalid(field, value, reason)
 

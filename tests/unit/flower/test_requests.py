@@ -72,6 +72,7 @@ def test_a_body_of_another_type_is_refused(media: str) -> None:
         ({"callbacks": [1]}, "callbacks[0]", "must be an object or a text"),
         ({"schedule_id": "x"}, "schedule_id", "unknown field; did you mean"),
         ({"version": -1}, "version", "must be at least 0"),
+        ({"name": "a\n"}, "name", "must not contain control characters"),
     ],
 )
 def test_a_wrong_value_names_its_field_and_what_would_be_right(body: Any, field: str, reason: str) -> None:
@@ -101,6 +102,7 @@ def test_a_body_may_be_left_out_where_nothing_in_it_is_required() -> None:
         ({"limit": [b"1", b"2"]}, "limit"),
         ({"state": [b"Active"]}, "state"),
         ({"text": [b"a\0"]}, "text"),
+        ({"text": [b"a\n"]}, "text"),
         ({"kinds": [b"a"]}, "kinds"),
         ({"name": [b"a"]}, "name"),
     ],
