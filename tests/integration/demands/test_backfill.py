@@ -25,7 +25,7 @@ def test_a_message_that_a_worker_saw_expire(world: World) -> None:
     assert sent is not None
     wait_until(lambda: (world.schedules._coordination.now() - sent).total_seconds() > 0.7, "it to expire")
     worker = world.worker()
-    output, _ = asking.communicate(timeout=30)
+    output, _ = asking.communicate(timeout=90)
     assert (asking.returncode, json.loads(output)["outcomes"]) == (1, {"expired": 1})
     (entry,) = world.schedules.fires("job")
     worker.wait_for_log(f"Discarding revoked task: t.do.{entry.fire_id}")
@@ -54,13 +54,13 @@ def test_on_the_command_line(world: World) -> None:
     first = world.command("backfill", *stretch)
     world.wait_ran(1)
     first.send_signal(signal.SIGINT)
-    output, error = first.communicate(timeout=30)
+    output, error = first.communicate(timeout=90)
     assert (first.returncode, error) == (130, "")
     assert "job: 5 of 5 due times to fire, 0 have fired." in output
     assert "Stopped: 1 on their way go on, 4 were not asked for." in output
     world.state.set("go", "1")
     second = world.command("backfill", *stretch, "--max-active", "3")
-    output, error = second.communicate(timeout=60)
+    output, error = second.communicate(timeout=90)
     assert (second.returncode, error) == (0, "")
     assert output.splitlines()[0] == "job: 4 of 5 due times to fire, 1 have fired."
     assert output.splitlines()[-1] == "job: 4 success."
@@ -68,7 +68,7 @@ def test_on_the_command_line(world: World) -> None:
     assert len({run["due"] for run in world.ran()}) == 5
 
     asked = world.command("run-now", "job", "--kwargs", '{"what": "fail"}', "--wait")
-    output, _ = asked.communicate(timeout=60)
+    output, _ = asked.communicate(timeout=90)
     assert asked.returncode == 1
     assert output.splitlines()[-1].startswith("job: error after ")
     assert output.splitlines()[-1].endswith("ValueError: as told.")

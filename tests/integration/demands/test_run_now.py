@@ -22,7 +22,7 @@ def _crowd(world: World, name: str = "job") -> list[tuple[str, str]]:
         assert each.stdin is not None
         each.stdin.write("\n")
         each.stdin.flush()
-    return [(what, fire) for each in askers for what, fire in json.loads(each.communicate(timeout=30)[0])]
+    return [(what, fire) for each in askers for what, fire in json.loads(each.communicate(timeout=90)[0])]
 
 
 def test_a_crowd_asks(world: World) -> None:
@@ -68,7 +68,7 @@ def test_who_asks_may_die_and_a_task_may_outlive_its_guard(world: World) -> None
     world.settings["parrot_run_now_lock_ttl"] = world.parrot.app.conf.parrot_run_now_lock_ttl = guard
     world.create()
     asker = world.asker("job", "die")
-    first = asker.communicate(timeout=30)[0].strip()
+    first = asker.communicate(timeout=90)[0].strip()
     assert asker.returncode == 9
     with pytest.raises(AlreadyRunning) as told:
         world.schedules.run_now("job")
