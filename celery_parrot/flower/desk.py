@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -31,10 +31,17 @@ PATIENCE: Final = 30.0
 THREADS: Final = 8
 """So many requests ask at once; further ones wait, and at last get a 503."""
 
+AT_HAND: Final = 2
+"""Threads for what asks nobody, and so is not held up by those that wait."""
+
 _DESK: Final = "_celery_parrot_desk"
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class NoAnswer(Unreachable):
+    """In time; who did not give it is not known."""
 
 
 class Desk:
@@ -89,28 +96,39 @@ class Desk:
     async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call ``function`` in a thread of ours: nothing that may block is called on Tornado's loop.
 
-        :raises Unreachable: if there is no answer in time. What was begun goes on.
+        :raises NoAnswer: if there is none in time. What was begun goes on.
         """
-        future = self._threads.submit(function, *args, **kwargs)
+        return await self._answer(self._threads.submit(function, *args, **kwargs))
+
+    async def run_at_hand(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The same where ``function`` asks neither store nor coordinator: it does not stand behind those that do."""
+        return await self._answer(self._at_hand.submit(function, *args, **kwargs))
+
+    async def _answer(self, future: Future[R]) -> R:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), self.patience)
         except TimeoutError:
             if future.done() and not future.cancelled() and isinstance(future.exception(), TimeoutError):
                 raise  # the function's own
-            raise Unreachable(f"there was no answer within {self.patience:g} s") from None
+            raise NoAnswer(f"There was no answer within {self.patience:g} s") from None
 
     def close(self) -> None:
         """Ask nobody any more; does not wait."""
         if self.shown is not None:
             self.shown.close()
         self.backfills.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._at_hand):
+            threads.shutdown(wait=False, cancel_futures=True)
         if self._client is not None:
             self._client.close()
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(THREADS, thread_name_prefix="parrot-http")
+
+    @cached_property
+    def _at_hand(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(AT_HAND, thread_name_prefix="parrot-at-hand")
 
 
 def desk_at(place: object, app: Celery) -> Desk:

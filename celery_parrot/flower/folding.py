@@ -31,14 +31,14 @@ _SAYS: Final = {
     events.FIRE_EXPIRED: (Status.EXPIRED, "ended_at"),
     events.FIRE_REAPED: (Status.ABANDONED, "ended_at"),
 }
-_STAMPS: Final = ("claimed_at", "waiting_at", "sent_at", "started_at", "ended_at")
+STAMPS: Final = ("claimed_at", "waiting_at", "sent_at", "started_at", "ended_at")
 _OF_AN_ATTEMPT: Final = {"worker": None, "started_at": None, "ended_at": None, "reason": ""}
 _ENDED: Final = 4
 _RANK: Final = {Status.PENDING: 0, Status.WAITING: 1, Status.SENT: 2, Status.RUNNING: 3}
 
 _EMPTY: Final[dict[str, Any]] = {
     "fire_id": "", "task_id": "", "status": str(Status.PENDING), "reason": "", "attempt": 1, "sent_as": 1,
-    **dict.fromkeys(FIELDS), **dict.fromkeys(_STAMPS),
+    **dict.fromkeys(FIELDS), **dict.fromkeys(STAMPS),
 }  # fmt: skip
 
 

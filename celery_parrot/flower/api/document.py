@@ -17,7 +17,8 @@ def _document(ask: Ask) -> Reply:
 ALL: Final = (
     *OPERATIONS,
     Operation(
-        method="GET", path="/openapi.json", id="openapi", tag="files", call=_document, summary="This document",
+        method="GET", path="/openapi.json", id="openapi", at_hand=True, tag="files", call=_document,
+        summary="This document",
         answers={200: Answer("OpenAPI 3.1.", OBJECT)},
     ),
 )  # fmt: skip

@@ -69,7 +69,7 @@ class OperationHandler(ApiHandler):
             return reply, "" if reply.body is None else json.dumps(reply.body, allow_nan=False)
 
         try:
-            reply, text = await self.desk.run(work)
+            reply, text = await (self.desk.run_at_hand(work) if operation.at_hand else self.desk.run(work))
         except ParrotError as error:
             raise refusal(error, self._settings()) from error
         self._reply(reply, text)

@@ -80,7 +80,7 @@ class Operation:
     """:ivar path: below ``/parrot/api``, with ``{name}`` for what is in it.
     :ivar call: blocks, and knows nothing of Tornado; None: a handler of its own serves it.
     :ivar body: the schema of its JSON object; None: it takes none. ``body_required``: it cannot be left out.
-    :ivar versioned: takes ``If-Match``.
+    :ivar versioned: takes ``If-Match``. ``at_hand``: asks neither store nor coordinator.
     :ivar answers: by status. ``refusals``: the error statuses of its own, beside those that follow from the rest.
     """
 
@@ -95,6 +95,7 @@ class Operation:
     body: Schema | None = None
     body_required: bool = False
     versioned: bool = False
+    at_hand: bool = False
     answers: Mapping[int, Answer]
     refusals: tuple[int, ...] = ()
     media: str = "application/json"

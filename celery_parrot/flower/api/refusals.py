@@ -21,6 +21,7 @@ from celery_parrot.errors import (
     shortened,
 )
 from celery_parrot.flower.bridge import Refused
+from celery_parrot.flower.desk import NoAnswer
 from celery_parrot.model.plain import plain
 from celery_parrot.model.secrets import mask
 from celery_parrot.runtime.config import Settings
@@ -51,6 +52,8 @@ def refusal(error: ParrotError, settings: Settings | None) -> Refused:
                 409, "already_running", sentence(error), name=error.name, held_by=error.held_by,
                 since=plain(error.since),
             )  # fmt: skip
+        case NoAnswer():
+            return Refused(503, "unreachable", sentence(error))
         case Unreachable() if settings is not None:
             return Refused(503, "unreachable", mask(out_of_reach(settings, error)))
         case Unreachable() | MemoryLost():

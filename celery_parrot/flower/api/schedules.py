@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from celery_parrot.client import (
     ScheduleView,
@@ -16,19 +16,14 @@ from celery_parrot.client import (
 from celery_parrot.errors import InvalidSchedule
 from celery_parrot.flower.api.operations import Ask, Reply
 from celery_parrot.flower.api.refusals import invalid
-from celery_parrot.model.codec import CALLBACK_FIELDS
 from celery_parrot.model.plain import plain
 from celery_parrot.triggers import Occurrence, Trigger, preview
-
-MASKED: Final = (*CALLBACK_FIELDS, "send_result")
-
 
 # --- look ---
 
 
 def find(ask: Ask) -> Reply:
-    given = dict(ask.given)
-    page = ask.client.find(**given)
+    page = ask.client.find(**ask.given)
     items = [shown(ask, view) for view in page]
     return Reply(body={"items": items, "after": page.after, "next": page.after})
 
@@ -127,13 +122,13 @@ def shown(ask: Ask, view: ScheduleView) -> dict[str, Any]:
     """As ``parrot show --json`` has it, but for secrets."""
     sentence = ask.client.describe(view)
     fields = {**schedule_fields(view, sentence), "sentence": sentence}
-    return {name: without_secrets(name, value) if name in MASKED else value for name, value in fields.items()}
+    return {name: without_secrets(name, value) for name, value in fields.items()}
 
 
 def refuse_masks(fields: Any) -> None:
     """What was shown masked cannot be saved as it was shown."""
-    for name in MASKED:
-        if isinstance(fields, dict) and has_mask(name, fields.get(name)):
+    for name, value in fields.items() if isinstance(fields, dict) else ():
+        if has_mask(name, value):
             raise invalid(
                 name,
                 "…",

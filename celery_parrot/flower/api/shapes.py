@@ -11,6 +11,7 @@ from typing import Any, Final, Union, get_args, get_origin, get_type_hints
 
 from celery_parrot.client import Asked, BeatView, Group, Health, InLine, ScheduleView
 from celery_parrot.flower.backfills import JobState
+from celery_parrot.flower.folding import STAMPS
 from celery_parrot.model.fire import FireRecord, Status
 from celery_parrot.model.state import RunState
 from celery_parrot.triggers import Occurrence
@@ -129,8 +130,12 @@ SCHEMAS: Final[Mapping[str, Json]] = {
     }),
     "HeardFire": record({
         "fire_id": TEXT, "task_id": TEXT, "status": {"enum": [one.value for one in Status]},
-        "schedule": TEXT_OR_NULL, "schedule_id": TEXT_OR_NULL, "kind": TEXT_OR_NULL, "worker": TEXT_OR_NULL,
-        "due_at": INSTANT_OR_NULL, "attempt": WHOLE, "reason": TEXT_OR_NULL,
+        **dict.fromkeys(
+            ("schedule", "schedule_id", "kind", "store", "origin", "worker", "limit", "held_by", "held_by_kind"),
+            TEXT_OR_NULL,
+        ),
+        **dict.fromkeys(("due_at", "until", *STAMPS), INSTANT_OR_NULL),
+        "count": _nullable(COUNT), "late": _nullable({"type": "number"}), "attempt": WHOLE, "reason": TEXT,
     }),
     "Error": record({
         "error": record({

@@ -131,18 +131,18 @@ _OF_MANY: Final = (
         },
     ),
     Operation(
-        method="GET", path="/backfills", id="backfills", tag="backfills", call=backfills.listed,
+        method="GET", path="/backfills", id="backfills", at_hand=True, tag="backfills", call=backfills.listed,
         summary="The backfills that this Flower was asked for, newest first",
         answers={200: Answer("They.", record({"items": {"type": "array", "items": ref("Backfill")}}))},
     ),
     Operation(
-        method="GET", path="/backfills/{id}", id="get_backfill", tag="backfills", call=backfills.get,
+        method="GET", path="/backfills/{id}", id="get_backfill", at_hand=True, tag="backfills", call=backfills.get,
         summary="How far a backfill has come", parameters=(bodies.JOB,), refusals=(404,),
         answers={200: Answer("That far.", ref("Backfill"))},
     ),
     Operation(
-        method="DELETE", path="/backfills/{id}", id="cancel_backfill", tag="backfills", call=backfills.cancel,
-        summary="Have a backfill ask for no more", parameters=(bodies.JOB,), refusals=(404,),
+        method="DELETE", path="/backfills/{id}", id="cancel_backfill", at_hand=True, tag="backfills",
+        call=backfills.cancel, summary="Have a backfill ask for no more", parameters=(bodies.JOB,), refusals=(404,),
         text="What was asked for goes on.", answers={200: Answer("It stops.", ref("Backfill"))},
     ),
     Operation(
@@ -161,7 +161,7 @@ _OF_MANY: Final = (
 
 _OF_THE_WHOLE: Final = (
     Operation(
-        method="GET", path="/fires", id="heard_fires", tag="scheduler", call=overview.heard,
+        method="GET", path="/fires", id="heard_fires", at_hand=True, tag="scheduler", call=overview.heard,
         summary="The latest fires of all schedules that this Flower has heard of, newest first",
         parameters=(bodies.KIND, bodies.STATUS, bodies.HEARD_TEXT, bodies.HEARD_AFTER, bodies.LIMIT),
         answers={200: Answer("A page of them.", listed(ref("HeardFire"), listening=TRUTH, events_on=TRUTH))},
@@ -172,7 +172,7 @@ _OF_THE_WHOLE: Final = (
         answers={200: Answer("Server-sent events, without end.", TEXT)},
     ),
     Operation(
-        method="GET", path="/timeline", id="timeline", tag="scheduler", call=overview.timeline,
+        method="GET", path="/timeline", id="timeline", at_hand=True, tag="scheduler", call=overview.timeline,
         summary="How many due times the next 24 hours have, by kind",
         text="Counted in the background; counted and complete tell how far that is.",
         answers={200: Answer("As far as it is counted.", _TIMELINE)},
@@ -204,12 +204,12 @@ _OF_THE_WHOLE: Final = (
         })},
     ),
     Operation(
-        method="GET", path="/kinds", id="kinds", tag="scheduler", call=overview.kinds,
+        method="GET", path="/kinds", id="kinds", at_hand=True, tag="scheduler", call=overview.kinds,
         summary="What there is to choose from, and whether you may change anything",
         answers={200: Answer("It.", _KINDS)},
     ),
     Operation(
-        method="GET", path="/schema", id="schema", tag="files", call=overview.schema,
+        method="GET", path="/schema", id="schema", at_hand=True, tag="files", call=overview.schema,
         summary="The JSON Schema of a schedule", answers={200: Answer("Draft 2020-12.", OBJECT)},
     ),
 )  # fmt: skip

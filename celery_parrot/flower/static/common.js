@@ -184,7 +184,16 @@ export function live(onNews, status = null) {
       gathering ??= setTimeout(tell, SETTLE);
     });
     source.addEventListener('error', () => poll('Flower does not answer at the moment.'));
-    window.addEventListener('pagehide', () => source.close());
+    window.addEventListener('pagehide', () => leave(source), { once: true });
+  };
+  /** A page that the browser kept is shown again by going back: it listens anew, and has missed something. */
+  const leave = (source) => {
+    source.close();
+    const back = () => {
+      listen();
+      onNews([]);
+    };
+    window.addEventListener('pageshow', back, { once: true });
   };
   say('Connecting…', '');
   api('/fires', { query: { limit: 1 }, quiet: true }).then(

@@ -14,11 +14,13 @@ from celery import Celery
 from tornado.web import create_signed_value
 
 from celery_parrot.flower.bridge import put_in_front
+from celery_parrot.flower.desk import THREADS
 from tests.integration.flower import probes
 from tests.integration.flower.probes import SECRET
 from tests.integration.flower.served import Served
 from tests.support.proxy import TcpProxy
 from tests.support.redis_server import PrivateRedis
+from tests.support.waiting import wait_until
 
 Start = Callable[..., Served]
 
@@ -26,6 +28,7 @@ WRITES = "/parrot/probe/writes"
 READS = "/parrot/api/fires"
 STORED = "/parrot/api/schedules?store=redis"
 PAGE = "/parrot/schedules"
+AT_HAND = [f"/parrot/api/{name}" for name in ("kinds", "timeline", "backfills", "schema", "openapi.json")]
 XSRF = "0123456789abcdef0123456789abcdef"
 BASIC = {"basic_auth": ["ann:secret"]}
 OAUTH = {"auth": ".*@example.com"}
@@ -185,15 +188,18 @@ def test_a_store_that_hangs_holds_up_nobody_else(
     served = start(app)
     assert served.get(STORED).json["items"] == []
     proxy.stall()
-    waiting = served.connect()
-    waiting.request("GET", STORED)
-    for path in (PAGE, READS, "/healthcheck"):
-        assert served.get(path).status == 200
+    waiting = [served.connect() for _ in range(THREADS)]
+    for one in waiting:
+        one.request("GET", STORED)
+    wait_until(lambda: len(served.desk._threads._threads) == THREADS, "each to have a thread", 5)
+    for path in (PAGE, READS, *AT_HAND, "/healthcheck"):
+        assert served.get(path).status == 200, path
     served.desk.patience = 0.1
     answer = served.get(STORED)
     assert (answer.status, answer.error["type"]) == (503, "unreachable")
-    assert "no answer within 0.1 s" in answer.body
-    assert not select([waiting.sock], [], [], 0)[0], "it waits still"
+    assert answer.error["message"] == "There was no answer within 0.1 s.", "who did not answer is not known"
+    assert not select([one.sock for one in waiting], [], [], 0)[0], "they wait still"
     proxy.restore()
-    assert waiting.getresponse().status == 200
-    waiting.close()
+    for one in waiting:
+        assert one.getresponse().status == 200
+        one.close()

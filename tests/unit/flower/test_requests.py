@@ -72,7 +72,6 @@ def test_a_body_of_another_type_is_refused(media: str) -> None:
         ({"callbacks": [1]}, "callbacks[0]", "must be an object or a text"),
         ({"schedule_id": "x"}, "schedule_id", "unknown field; did you mean"),
         ({"version": -1}, "version", "must be at least 0"),
-        ({"name": "a\n"}, "name", "must not contain control characters"),
     ],
 )
 def test_a_wrong_value_names_its_field_and_what_would_be_right(body: Any, field: str, reason: str) -> None:
