@@ -7,8 +7,10 @@ import json
 from typing import Any
 
 import pytest
+from openapi_schema_validator import OAS31Validator
 
 from celery_parrot.flower import feed as module
+from celery_parrot.flower.api.shapes import SCHEMAS
 from celery_parrot.flower.feed import Feed
 
 STORY = (
@@ -76,6 +78,16 @@ def test_an_outcome_stands() -> None:
     told(feed, "fire-reaped", attempt=1, status="abandoned", reason="silent")
     told(feed, "fire-succeeded", attempt=1, status="success")
     assert (only(feed)["status"], only(feed)["reason"]) == ("abandoned", "silent")
+
+
+def test_a_record_is_as_the_document_says() -> None:
+    """Every member of it, from the first event on."""
+    feed = Feed("shop")
+    schema = SCHEMAS["HeardFire"]
+    for event in STORY:
+        feed.hear({**NAMED, **event})
+        OAS31Validator(schema).validate(only(feed))
+    assert schema["properties"].keys() == only(feed).keys()
 
 
 def test_what_is_no_fire_of_ours_is_left_aside() -> None:
