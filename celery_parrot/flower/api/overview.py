@@ -25,7 +25,8 @@ def release(ask: Ask) -> Reply:
 
 
 def beats(ask: Ask) -> Reply:
-    return Reply(body={"items": plain(ask.client.beats()), "health": plain(ask.client.health())})
+    client, skew = ask.client, ask.desk.settings.max_clock_skew
+    return Reply(body={"items": plain(client.beats()), "health": plain(client.health()), "max_clock_skew": skew})
 
 
 def health(ask: Ask) -> Reply:

@@ -194,6 +194,7 @@ _OF_THE_WHOLE: Final = (
         method="GET", path="/beats", id="beats", tag="scheduler", call=overview.beats, summary="Who beats",
         answers={200: Answer("Those of the last hour, and whether that is enough.", record({
             "items": {"type": "array", "items": ref("Beat")}, "health": ref("Health"),
+            "max_clock_skew": {"type": "number", "description": "Seconds; parrot_max_clock_skew as Flower sees it."},
         }))},
     ),
     Operation(

@@ -3,7 +3,6 @@
 import { api, badge, el, empty, failed, fill, loading, row, span, table, viewerZone, when } from './common.js';
 
 const LOOKS = 5000; // ms between two looks: beats tell nobody that they live, they are asked
-const SKEW = 5; // seconds that a clock may be off without a word
 const COLUMNS = [
   'Host', 'State', { text: 'Process', class: 'parrot-number' }, 'Version', { text: 'Up since', unit: viewerZone }, { text: 'Last seen', unit: viewerZone }, { text: 'Claims/s', class: 'parrot-number' },
   { text: 'Clock off', class: 'parrot-number' }, 'tzdata', 'Stores', 'Owner',
@@ -17,8 +16,8 @@ async function load() {
   try {
     const found = await api('/beats', { quiet: true });
     tell(found.health);
-    warn(found.items.filter((beat) => beat.state === 'alive'));
-    show(found.items);
+    warn(found.items.filter((beat) => beat.state === 'alive'), found.max_clock_skew);
+    show(found.items, found.max_clock_skew);
   } catch (error) {
     sentence.removeAttribute('aria-busy');
     sentence.classList.add('parrot-note-bad');
@@ -37,23 +36,23 @@ function tell(health) {
   if (sentence.textContent !== text) fill(sentence, text);
 }
 
-function warn(living) {
+function warn(living, skew) {
   const rules = [...new Set(living.map((beat) => beat.tzdata || 'unknown'))].sort();
-  const wrong = living.filter((beat) => Math.abs(beat.skew) > SKEW);
+  const wrong = living.filter((beat) => Math.abs(beat.skew) > skew);
   const found = [
     rules.length > 1 && `The beats compute with different time zone rules: ${rules.join(', ')}. Due times may differ by an hour; update tzdata on all of them.`,
-    wrong.length > 0 && `The clock of ${wrong.map((beat) => beat.host).join(', ')} is more than ${SKEW} s off. Due times are kept by the coordinator's clock; set it right all the same.`,
+    wrong.length > 0 && `The clock of ${wrong.map((beat) => beat.host).join(', ')} is more than ${skew} s off. Due times are kept by the coordinator's clock; set it right all the same.`,
   ].filter(Boolean);
   if (warnings.textContent !== found.join('')) fill(warnings, found.map((text) => el('p', { class: 'parrot-note', role: 'status' }, text)));
 }
 
-function show(beats) {
+function show(beats, skew) {
   list.removeAttribute('aria-busy');
-  if (beats.length) fill(list, table('Beats of the last hour', COLUMNS, beats.map(lineOf)).node);
+  if (beats.length) fill(list, table('Beats of the last hour', COLUMNS, beats.map((beat) => lineOf(beat, skew))).node);
   else empty(list, 'No beat is known.', el('p', {}, 'Start one:'), el('pre', {}, el('code', {}, 'celery -A YOUR_APP beat -S parrot')));
 }
 
-function lineOf(beat) {
+function lineOf(beat, skew) {
   const failing = Object.entries(beat.failing || {});
   return row(COLUMNS, [
     beat.host,
@@ -63,7 +62,7 @@ function lineOf(beat) {
     when(beat.started, { relative: true }),
     when(beat.seen, { relative: true }),
     beat.claims.toFixed(beat.claims < 10 ? 1 : 0),
-    Math.abs(beat.skew) > SKEW ? el('strong', { class: 'parrot-bad' }, `⚠ ${span(beat.skew)}`) : span(beat.skew),
+    Math.abs(beat.skew) > skew ? el('strong', { class: 'parrot-bad' }, `⚠ ${span(beat.skew)}`) : span(beat.skew),
     beat.tzdata || 'unknown',
     failing.length ? failing.map(([name, seconds]) => el('div', { class: 'parrot-bad' }, `✕ ${name}: out of reach for ${span(seconds)}`)) : 'all answer',
     el('span', { class: 'parrot-id', title: beat.owner }, beat.owner.slice(0, 8)),
