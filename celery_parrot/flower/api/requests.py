@@ -35,7 +35,8 @@ def parameters_of(
     for raw, values in query.items():
         name = _decoded(raw.encode("latin-1"), "The query")
         if name not in known or known[name].where != "query":
-            raise unknown("parameter", name, None, {one.name for one in known.values() if one.where == "query"})
+            wanted = {one.name for one in known.values() if one.where == "query"}
+            raise unknown("parameter", name, _decoded(values[0], name), wanted)
         if len(values) > 1:
             raise invalid(name, [_decoded(one, name) for one in values], "is given more than once")
         texts[name] = _decoded(values[0], name)

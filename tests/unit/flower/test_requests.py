@@ -112,6 +112,12 @@ def test_a_wrong_parameter_is_named(query: dict[str, list[bytes]], field: str) -
     assert (caught.value.status_code, caught.value.details["field"]) == (422, field)
 
 
+def test_an_unknown_parameter_is_told_with_what_it_held() -> None:
+    with pytest.raises(Refused) as caught:
+        parameters_of(BY_ID["find"], {}, {"kinds": [b"report"]})
+    assert caught.value.message == "kinds = 'report': unknown parameter; did you mean 'kind'?"
+
+
 def test_parameters_become_values_and_empty_ones_none() -> None:
     operation: Operation = BY_ID["fires"]
     found = parameters_of(operation, {"name": "a"}, {"limit": [b"7"], "before": [b""]})
