@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import cached_property
 from typing import Any, Final, ParamSpec, TypeVar
 
@@ -18,6 +18,7 @@ from celery_parrot.errors import ConfigurationError, Unreachable
 from celery_parrot.flower.backfills import Backfills
 from celery_parrot.flower.feed import Feed
 from celery_parrot.flower.metrics import Shown
+from celery_parrot.flower.threads import Threads
 from celery_parrot.flower.timeline import Timeline
 from celery_parrot.model.secrets import mask
 from celery_parrot.runtime.backends import attached
@@ -59,6 +60,7 @@ class Desk:
         self.timeline = Timeline(lambda: self.client, clock)
         self.shown: Shown | None = None
         self.patience = patience
+        self._threads, self._at_hand = Threads(THREADS, "parrot-http"), Threads(AT_HAND, "parrot-at-hand")
         self._lock = threading.Lock()
         self._client: Schedules | None = None
         try:
@@ -118,17 +120,9 @@ class Desk:
             self.shown.close()
         self.backfills.close()
         for threads in (self._threads, self._at_hand):
-            threads.shutdown(wait=False, cancel_futures=True)
+            threads.close()
         if self._client is not None:
             self._client.close()
-
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(THREADS, thread_name_prefix="parrot-http")
-
-    @cached_property
-    def _at_hand(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(AT_HAND, thread_name_prefix="parrot-at-hand")
 
 
 def desk_at(place: object, app: Celery) -> Desk:

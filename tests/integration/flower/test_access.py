@@ -191,7 +191,7 @@ def test_a_store_that_hangs_holds_up_nobody_else(
     waiting = [served.connect() for _ in range(THREADS)]
     for one in waiting:
         one.request("GET", STORED)
-    wait_until(lambda: len(served.desk._threads._threads) == THREADS, "each to have a thread", 5)
+    wait_until(lambda: served.desk._threads._begun == THREADS, "each to have a thread", 5)
     for path in (PAGE, READS, *AT_HAND, "/healthcheck"):
         assert served.get(path).status == 200, path
     served.desk.patience = 0.1
