@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -43,12 +43,13 @@ class TooMany(ParrotError):
 
 @dataclass(slots=True, kw_only=True)
 class Job:
-    """Changed by its own thread only, but for ``stop``."""
+    """Changed by its own thread only, but for ``stop``. :ivar total: how many due times it is to fire."""
 
     id: str
     asked_by: str
     asked_at: datetime
     progress: Backfill
+    total: int = 0
     state: JobState = JobState.RUNNING
     error: str = ""
     ended: float | None = None
@@ -68,7 +69,7 @@ class Job:
             "schedule_id": progress.schedule_id,
             "start": plain(progress.start),
             "end": plain(progress.end),
-            "total": len(progress.due_times),
+            "total": self.total,
             "fired": progress.fired,
             "asked": progress.asked,
             "ended": progress.ended,
@@ -91,7 +92,9 @@ class Backfills:
 
         :param planned: what a dry run said.
         """
-        job = Job(id=new_id(), asked_by=actor, asked_at=self._clock.now(), progress=planned)
+        job = Job(
+            id=new_id(), asked_by=actor, asked_at=self._clock.now(), progress=planned, total=len(planned.due_times)
+        )  # fmt: skip
         with self._lock:
             self._forget()
             running = [one for one in self._jobs.values() if one.ended is None]
@@ -123,11 +126,11 @@ class Backfills:
 
     def _run(self, job: Job, fill: Fill) -> None:
         def progress(state: Backfill) -> None:
-            job.progress = state
+            job.progress, job.total = state, len(state.due_times)
 
         try:
-            job.progress = fill(progress, job.stop)
-            unfinished = job.progress.ended < len(job.progress.due_times)
+            progress(fill(progress, job.stop))
+            unfinished = job.progress.ended < job.total
             job.state = JobState.CANCELLED if unfinished else JobState.DONE
         except ParrotError as error:
             job.error, job.state = mask(str(error)), JobState.FAILED
@@ -135,6 +138,7 @@ class Backfills:
             logger.exception("the backfill of %r failed", job.progress.name)
             job.error, job.state = "something failed here; the log of Flower says what", JobState.FAILED
         finally:
+            job.progress = replace(job.progress, due_times=())  # megabytes, for an hour
             job.ended = self._clock.monotonic()
 
     def _forget(self) -> None:

@@ -71,6 +71,14 @@ def test_a_cancelled_one_asks_for_no_more(backfills: Backfills) -> None:
     assert ended(job) == "cancelled"
 
 
+def test_one_that_ended_keeps_no_due_times(backfills: Backfills) -> None:
+    """A hundred thousand of them for an hour, for each that somebody began and cancelled, are gigabytes."""
+    job = backfills.start(PLANNED, Work())
+    job.stop.set()
+    ended(job)
+    assert (job.progress.due_times, job.to_json()["total"]) == ((), 2)
+
+
 def test_one_more_than_a_few_is_refused(backfills: Backfills) -> None:
     """And begun once another has ended."""
     first = backfills.start(PLANNED, Work())
