@@ -6,6 +6,8 @@ import { scheduleLink } from './actions.js';
 const HOLDERS = ['Schedule', 'State', { text: 'Since', unit: viewerZone }, 'Worker', 'Kind', 'Fire', { text: 'Actions', class: 'parrot-buttons', hidden: true }];
 const LINE = ['Schedule', { text: 'Place', class: 'parrot-number' }, { text: 'Waits since', unit: viewerZone }, { text: 'Gives up', unit: viewerZone }, 'Kind', 'Fire'];
 
+const MOST = 100; // rows of a table; thousands would hold the browser up each time that the line moves
+
 const list = document.getElementById('groups');
 let last = '';
 
@@ -41,12 +43,21 @@ function cardOf(group) {
       el('span', { class: 'parrot-clip', dir: 'auto', title: group.name }, group.name), ' ',
       el('span', { class: `parrot-room ${full ? 'parrot-held' : 'parrot-good'}` }, room)),
     holders.length
-      ? table(`Who holds ${group.name}`, HOLDERS, holders.map((one) => holderOf(group, one))).node
+      ? first(`Who holds ${group.name}`, HOLDERS, holders, (one) => holderOf(group, one))
       : el('p', { class: 'parrot-state' }, 'Nobody holds it.'),
     waiting.length > 0 && [
       el('h3', { class: 'parrot-heading parrot-subheading' }, 'In line, first comes first'),
-      table(`Who waits for ${group.name}`, LINE, waiting.map(waiterOf)).node,
+      first(`Who waits for ${group.name}`, LINE, waiting, waiterOf),
     ]); // prettier-ignore
+}
+
+/** A table of the first of them, and how many more there are. */
+function first(caption, columns, all, rowOf) {
+  const more = all.length - MOST;
+  return [
+    table(caption, columns, all.slice(0, MOST).map(rowOf)).node,
+    more > 0 && el('p', { class: 'parrot-state' }, `And ${more.toLocaleString('en')} more.`),
+  ];
 }
 
 function holderOf(group, one) {
