@@ -1,7 +1,7 @@
 // What all pages share: the API, messages, dialogs, and news of fires.
 
 import { badge, busy, button, debounce, el, empty, failed, fill, loading, pager, row, svg, table } from './dom.js';
-import { between, clock, distance, offset, span, ticking, viewerZone, when, zoneNote } from './times.js';
+import { between, clock, distance, learnTime, offset, span, ticking, viewerZone, when, zoneNote } from './times.js';
 
 export { badge, between, busy, button, clock, debounce, distance, el, empty, failed, fill, loading, offset, pager, row };
 export { span, svg, table, ticking, viewerZone, when, zoneNote };
@@ -69,6 +69,7 @@ async function asked(path, { method, query, body, version, signal }) {
     if (error.name === 'AbortError') throw error;
     throw new ApiError(0, { type: 'unreachable', message: 'Flower does not answer.' });
   }
+  learnTime(answer.headers.get('Date'));
   const found = await json(answer);
   if (!answer.ok) throw new ApiError(answer.status, found?.error);
   return found;

@@ -54,9 +54,18 @@ export function between(start, end) {
   return start && end ? (Date.parse(end) - Date.parse(start)) / 1000 : null;
 }
 
-/** "in 3 min" or "12 s ago" */
-export function distance(at, now = Date.now()) {
-  const seconds = (new Date(at) - now) / 1000;
+const TOLERATED = 5000; // ms: the server tells whole seconds, and its answer takes a while
+let ahead = 0; // ms by which the viewer's clock is ahead of the server's
+
+/** Learn from the Date of an answer how wrong the viewer's clock is. */
+export function learnTime(date) {
+  const wrong = Date.now() - Date.parse(date);
+  if (!Number.isNaN(wrong)) ahead = Math.abs(wrong) > TOLERATED ? wrong : 0;
+}
+
+/** "in 3 min" or "12 s ago", by the server's clock. */
+export function distance(at) {
+  const seconds = (new Date(at) - Date.now() + ahead) / 1000;
   if (Math.abs(seconds) < 1) return 'now';
   const size = Math.abs(seconds);
   const text = size < 60 ? `${Math.round(size)} s` : span(Math.floor(size / 60) * 60);
