@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections import OrderedDict, deque
@@ -20,6 +21,8 @@ BACKLOG: Final = 5000
 CAUGHT_UP: Final = 500
 """Fires that one who comes back is told of at most: the latest. There is room for what comes meanwhile."""
 
+AT_ONCE: Final = 200
+"""Changes that are taken at once: of what a slow reader is sent, each has a copy."""
 _DIGITS: Final = 18
 
 Record = Mapping[str, Any]
@@ -35,9 +38,10 @@ class FeedPage:
 
 @dataclass(frozen=True)
 class Change:
-    """One, shared by all who are told of it. :ivar mark: where the next begins."""
+    """One, shared by all who are told of it. :ivar mark: where the next begins. ``number``: they count from 1."""
 
     mark: str
+    number: int
     record: Record
 
     @cached_property
@@ -49,7 +53,7 @@ class Change:
 class Subscription:
     """The changes that one reader has not taken yet.
 
-    :param wake: called, in the thread that hears, when there is something to take again, or it is dropped.
+    :param wake: called, in the thread that hears, when there is something to take and was nothing, or it is dropped.
     :ivar dropped: it was too slow, and gets nothing more.
     """
 
@@ -71,10 +75,15 @@ class Subscription:
         if self.dropped or not told:
             self._wake()
 
+    @property
+    def waits(self) -> bool:
+        """Whether there is something to take."""
+        return bool(self._changes)
+
     def take(self) -> list[Change]:
-        """What has changed, oldest first."""
-        taken = []
-        while self._changes:
+        """What has changed, oldest first; some of it, where that is much."""
+        taken: list[Change] = []
+        while self._changes and len(taken) < AT_ONCE:
             taken.append(self._changes.popleft())
         return taken
 
@@ -89,6 +98,7 @@ class Feed:
         self._scheduler, self._kept = scheduler, kept
         self._lock = threading.Lock()
         self._records: OrderedDict[str, dict[str, Any]] = OrderedDict()
+        self._told: OrderedDict[str, Change] = OrderedDict()  # the last change of each record, in their order
         self._seen = self._changes = 0
         self._subscriptions: set[Subscription] = set()
         self._epoch = new_id()[:8]
@@ -104,14 +114,14 @@ class Feed:
             if record is None or record == known:
                 return
             self._changes += 1
-            record["change"] = self._changes
             if known is None:
                 self._seen += 1
                 record["seen"] = self._seen
             self._records[fire_id] = record
+            change = self._told[fire_id] = Change(f"{self._epoch}-{self._changes}", self._changes, _shown(record))
+            self._told.move_to_end(fire_id)
             if len(self._records) > self._kept:
-                self._records.popitem(last=False)
-            change = self._change(record)
+                self._told.pop(self._records.popitem(last=False)[0])
             for subscription in self._subscriptions:
                 subscription.put(change)
 
@@ -147,8 +157,8 @@ class Feed:
         """
         subscription = Subscription(wake)
         with self._lock:
-            for record in self._changed(since):
-                subscription.put(self._change(record))
+            for change in self._changed(since):
+                subscription.put(change)
             self._subscriptions.add(subscription)
         return subscription
 
@@ -163,15 +173,12 @@ class Feed:
         with self._lock:  # records are replaced, never changed
             return iter(list(reversed(self._records.values())))
 
-    def _changed(self, since: str) -> list[dict[str, Any]]:
+    def _changed(self, since: str) -> list[Change]:
         epoch, _, number = since.partition("-")
         if epoch != self._epoch or not number.isdecimal() or len(number) > _DIGITS:
             return []
-        changed = [record for record in self._records.values() if record["change"] > int(number)]
-        return sorted(changed, key=lambda record: int(record["change"]))[-CAUGHT_UP:]
-
-    def _change(self, record: Record) -> Change:
-        return Change(f"{self._epoch}-{record['change']}", _shown(record))
+        missed = itertools.takewhile(lambda change: change.number > int(number), reversed(self._told.values()))
+        return list(itertools.islice(missed, CAUGHT_UP))[::-1]
 
 
 def _shown(record: Mapping[str, Any]) -> Record:

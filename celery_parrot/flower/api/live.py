@@ -56,10 +56,11 @@ class Events(ApiHandler):
 
     async def _next(self, subscription: Subscription) -> str:
         assert self._news is not None
-        try:
-            await asyncio.wait_for(self._news.wait(), BEAT)
-        except TimeoutError:
-            return ": nothing new\n\n"
+        if not subscription.waits:
+            try:
+                await asyncio.wait_for(self._news.wait(), BEAT)
+            except TimeoutError:
+                return ": nothing new\n\n"
         self._news.clear()
         return "".join(f"id: {one.mark}\nevent: fire\ndata: {one.text}\n\n" for one in subscription.take())
 

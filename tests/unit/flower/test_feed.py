@@ -150,6 +150,17 @@ def test_a_subscriber_gets_changes_and_those_it_missed() -> None:
         assert feed.subscribe(lambda: None, nonsense).take() == []
 
 
+def test_much_is_taken_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred readers that are slow must not have a copy each of all that there is."""
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    feed = Feed("shop")
+    first = feed.subscribe(lambda: None)
+    for number in range(3):
+        told(feed, fire_id=f"f{number}")
+    assert ([one.record["fire_id"] for one in first.take()], first.waits) == (["f0", "f1"], True)
+    assert ([one.record["fire_id"] for one in first.take()], first.waits) == (["f2"], False)
+
+
 def test_a_change_is_written_once_for_all_who_are_told() -> None:
     """Two hundred open pages must not hold Flower's loop two hundred times for each fire."""
     feed = Feed("shop")
@@ -158,6 +169,9 @@ def test_a_change_is_written_once_for_all_who_are_told() -> None:
     (one,), (other,) = first.take(), second.take()
     assert json.loads(one.text)["fire_id"] == "f1"
     assert one.text is other.text
+    told(feed, fire_id="f2")
+    (late,) = feed.subscribe(lambda: None, one.mark).take()
+    assert late is first.take()[0], "whoever comes back gets the same"
 
 
 def test_one_who_was_away_for_long_is_told_of_the_latest(monkeypatch: pytest.MonkeyPatch) -> None:
