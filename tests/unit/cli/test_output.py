@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -49,6 +50,20 @@ def test_json_has_the_python_names() -> None:
     assert fields["policy"]["missed"] == "coalesce"
     assert fields["policy"] == plain(Policy())
     assert fields["args"] == [1, [2], "<class 'object'>"]
+
+
+def test_what_cannot_be_written_is_told_in_its_place() -> None:
+    """The code may give a schedule anything; a list is shown all the same."""
+
+    class Wordless:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    own: list[object] = [1, Wordless(), -(10**5000)]
+    own.append(own)
+    shown = plain(own)
+    assert shown[:3] == [1, "<Wordless>", "a number of 16610 bits"]
+    assert "…" in json.dumps(shown, ensure_ascii=False)
 
 
 def test_a_fire_has_its_key_as_fields() -> None:
