@@ -39,8 +39,8 @@ def world(make_world: Callable[..., World]) -> World:
 
 @pytest.fixture(scope="module", params=["prefork", "threads", "solo", "gevent"])
 def pool(request: pytest.FixtureRequest, full: bool) -> str:
-    if request.param == "threads" and not full:
-        pytest.skip("the long form has the pool of threads, too (make long)")
+    if request.param in ("threads", "solo") and not full:
+        pytest.skip("the long form has every pool (make long)")
     return str(request.param)
 
 
