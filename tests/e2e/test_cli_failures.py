@@ -264,6 +264,7 @@ def ended(process: subprocess.Popen[str], verb: str, says: str, *, within: float
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.usefixtures("long_form")
 def test_nobody_is_waited_for(servers: Servers, tmp_path: Path) -> None:
     """A server that takes connections and says nothing is given up within seconds, and the process ends."""
     with silent() as port, ExitStack() as stack:
@@ -277,12 +278,6 @@ def test_nobody_is_waited_for(servers: Servers, tmp_path: Path) -> None:
             stack.callback(process.kill)
             ended(process, verb, "cannot be (reached|asked)")
         assert monotonic() - began < PATIENCE
-
-
-@pytest.fixture
-def long_form(full: bool) -> None:
-    if not full:
-        pytest.skip("the long form calls every verb with every failure (make long)")
 
 
 @pytest.mark.timeout(600)

@@ -164,6 +164,7 @@ def test_nobody_shows_a_password_and_the_documented_user_suffices(place: Place, 
     assert not strange
 
 
+@pytest.mark.usefixtures("long_form")
 def test_errors_show_no_password_either(place: Place, full: bool) -> None:
     """Of servers that are not there, that refuse the password, and of settings that cannot work. The short form tries
     two of them."""

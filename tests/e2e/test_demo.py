@@ -88,6 +88,7 @@ def test_ctrl_c_ends_it_in_good_order(demo: Demo) -> None:
     assert_agrees(run.text().splitlines()[-1], at_least=1)
 
 
+@pytest.mark.usefixtures("long_form")
 def test_a_second_signal_ends_it_at_once(demo: Demo) -> None:
     """Somebody is in a hurry: no count, nothing left."""
     run = demo.start("--no-flower")
@@ -98,6 +99,7 @@ def test_a_second_signal_ends_it_at_once(demo: Demo) -> None:
     assert run.wait(10) in (130, 0)
 
 
+@pytest.mark.usefixtures("long_form")
 def test_a_signal_while_it_starts(demo: Demo) -> None:
     """Processes are half up: they go, too."""
     run = demo.start()
@@ -171,6 +173,7 @@ def test_without_any_server_it_says_what_to_install(demo: Demo, tmp_path: Path) 
     assert "Traceback" not in run.text()
 
 
+@pytest.mark.usefixtures("long_form")
 def test_without_extras_it_runs_all_the_same(demo: Demo, tmp_path: Path) -> None:
     """No Flower, no rich, no SQLAlchemy for results: fires and their count need none of them."""
     (tmp_path / "sitecustomize.py").write_text(
@@ -205,6 +208,7 @@ def test_a_server_of_yours_that_is_not_there(demo: Demo, url: str, says: str) ->
 
 
 @pytest.mark.parametrize("part", ["beat", "worker"])
+@pytest.mark.usefixtures("long_form")
 def test_a_part_that_does_not_start_is_quoted(demo: Demo, tmp_path: Path, part: str) -> None:
     """With the last lines that it wrote, and all the others are ended."""
     (tmp_path / "sitecustomize.py").write_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.e2e.flower.browser import Tab
@@ -34,6 +35,7 @@ def shown(tab: Tab, waiting: int) -> Locator:
     return page.get_by_role("region", name="Group gpu")
 
 
+@pytest.mark.usefixtures("long_form")
 def test_a_line_of_thousands_is_told_and_its_beginning_shown(tab: Tab) -> None:
     """All rows at once held the browser up for ten seconds, each time that somebody came or went."""
     card = shown(tab, MANY)
@@ -42,6 +44,7 @@ def test_a_line_of_thousands_is_told_and_its_beginning_shown(tab: Tab) -> None:
     assert card.locator("table").nth(1).locator("tbody tr").count() == 100
 
 
+@pytest.mark.usefixtures("long_form")
 def test_how_long_ago_is_by_the_clock_of_the_server(tab: Tab) -> None:
     """The viewer's is months ahead."""
     expect(shown(tab, 0).locator("[data-distance]")).to_have_text("7 min ago")

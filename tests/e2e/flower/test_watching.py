@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.e2e.flower.browser import Tab
@@ -12,6 +13,7 @@ from tests.e2e.flower.pages import settled
 from tests.e2e.flower.stage import Stage
 
 
+@pytest.mark.usefixtures("long_form")
 def test_fires_are_filtered_and_held(stage: Stage, tab: Tab) -> None:
     """The filter stands in the address and holds for what comes; held still, rows stay until the page goes on."""
     page = tab.go("/parrot/fires?text=puls&status=success")
@@ -31,6 +33,7 @@ def test_fires_are_filtered_and_held(stage: Stage, tab: Tab) -> None:
     expect(rows.nth(held)).to_be_attached()
 
 
+@pytest.mark.usefixtures("long_form")
 def test_a_strip_is_read_with_the_keyboard(stage: Stage, tab: Tab) -> None:
     """Arrow keys go cell by cell, and what is said follows."""
     page = tab.go("/parrot/timeline")
