@@ -134,9 +134,10 @@ def test_what_a_running_beat_shows(shop: Shop, procs: Procs) -> None:
         "report": "active",
         "celery.backend_cleanup": "active",  # Celery's own, where the backend does not clean up by itself
     }
+    fired = r"sync-stock +Every second +task +active +.* ago +in "
+    wait_until(lambda: re.search(fired, shop.ask("list").stdout), "a fire to be listed")
     listed = {line.split()[0]: line for line in rows(shop.ask("list"))}
     assert re.search(r"open-shop +At 09:30 +task +active +in ", listed["open-shop"])
-    assert re.search(r"sync-stock +Every second +task +active +.* ago +in ", listed["sync-stock"])
     assert "hour = '25'" in listed["wrong"] or "25" in listed["wrong"]
     assert len(listed) == 8
 

@@ -91,7 +91,8 @@ def last_due(view: ScheduleView) -> datetime | None:
     The mark moves on without a due time when a schedule is made (then it never was), resumed or changed (then: when its
     last fire was sent).
     """
-    mark, sent, made = view.run_state.last_due, view.run_state.last_run, view.created_at
+    mark, sent = view.run_state.last_due, view.run_state.last_run
+    made = None if view.store == "code" else view.created_at  # of the code: when this process read it
     if mark is None or sent is None or (made is not None and mark <= made):
         return None
     return min(mark, sent)

@@ -18,7 +18,8 @@ const nothing = (value) => value === null || value === undefined || value === ''
 
 /** When it was last due, null if never. The mark moves on without a due time when a schedule is made (then it never was),
  *  resumed or changed (then: when its last fire was sent). */
-export function lastDue({ created_at: made, run_state: { last_due: mark, last_run: sent } }) {
+export function lastDue({ store, created_at: read, run_state: { last_due: mark, last_run: sent } }) {
+  const made = store === 'code' ? null : read; // of the code: when Flower read it
   if (!mark || !sent || (made && Date.parse(mark) <= Date.parse(made))) return null;
   return Date.parse(mark) > Date.parse(sent) ? sent : mark;
 }

@@ -33,18 +33,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     yield from open_browser()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """After the browser: nothing is started where there is none to look."""
     yield from open_stage(tmp_path_factory.mktemp("stage"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def busy_stage(stage: Stage) -> Stage:
     """The stage when each page has something to show: outcomes with hostile words, a group with a line, a note."""
     stage.run(FAILS, ANSWERS, *NAMES, *PLOTS)
