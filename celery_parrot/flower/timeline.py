@@ -33,7 +33,7 @@ REST: Final = 0.5
 """How long it rests after each page, by the time that the page took."""
 
 _PAGE: Final = 999
-"""Large: a database sorts all names for each page. Redis gives five hundred at once, and one more is looked at."""
+"""Large, for each page is a question to every store. Redis gives five hundred at once, and one more is looked at."""
 _SPECS: Final = 4096
 _IN_A_BUCKET: Final = BUCKET // CELL
 _CELLS: Final = HOURS * 3600 // CELL
