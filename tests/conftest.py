@@ -37,7 +37,7 @@ hypothesis.settings.load_profile("ci" if in_ci() else "laptop")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("celery-parrot")
     group.addoption("--full", action="store_true", help="the long form (make long, make chaos)")
-    group.addoption("--sim-seeds", type=int, default=100, metavar="N", help="how many seeds the simulator tries")
+    group.addoption("--sim-seeds", type=int, default=200, metavar="N", help="how many seeds the simulator tries")
     group.addoption("--sim-seed", type=int, default=None, metavar="SEED", help="replay one seed of the simulator")
 
 

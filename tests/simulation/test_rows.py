@@ -15,7 +15,7 @@ from celery_parrot.model.plan import Plan, Verdict
 from tests.simulation import rows
 from tests.simulation.rows import FAULTS, Row, Rows, Table, simulate_rows
 
-SEEDS, CHUNK = 150, 50
+SEEDS, CHUNK = 300, 50
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
